@@ -1,0 +1,180 @@
+package agent
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tokenbus/tokenbus/bus"
+)
+
+// Agent serves one engine on the bus.
+type Agent struct {
+	cfg       Config
+	link      *bus.Link
+	log       *slog.Logger
+	engine    *engine
+	slots     *slots
+	responder *bus.Responder
+	notifier  *bus.Notifier
+	epoch     string
+	base      context.Context // of the work; set once, when Run begins
+
+	suspect chan struct{}
+	dirty   chan struct{} // the state changed
+	full    chan struct{} // the record changed
+	write   chan struct{} // the bucket is behind
+
+	// Owned by the goroutine that keeps the record.
+	unread bool // the counters of the last life were not read yet
+	saved  bus.AgentCounts
+
+	work sync.WaitGroup // requests in flight
+
+	mu     sync.Mutex
+	record bus.Record // all but its State
+	jobs   map[*job]struct{}
+	seen   map[string]bool // models ever served
+}
+
+// New makes an agent on a link that the caller dialled and closes. Nothing is
+// said on the bus before [Agent.Run].
+func New(cfg Config, link *bus.Link) (*Agent, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	a := &Agent{
+		cfg: cfg, link: link, log: cfg.Log.With("agent", cfg.ID), engine: newEngine(cfg), epoch: bus.NewID(),
+		suspect: make(chan struct{}, 1), dirty: make(chan struct{}, 1), full: make(chan struct{}, 1),
+		write: make(chan struct{}, 1),
+		jobs:  make(map[*job]struct{}), seen: make(map[string]bool),
+	}
+	a.record = bus.Record{
+		Engine: "openai", EngineHealth: "starting", Version: cfg.Version, Region: cfg.Region, Machine: cfg.Machine,
+		Organization: cfg.Organization, Tags: cfg.Tags, GPUModel: cfg.GPUModel, Started: time.Now(),
+	}
+	a.slots = newSlots(cfg.ID, a.epoch, cfg.Capacity)
+	a.slots.changed = a.beatSoon
+	a.notifier = bus.NewNotifier(link, a.slots.now)
+	var err error
+	if a.responder, err = bus.NewResponder(link, cfg.ID, a.epoch, cfg.StallTimeout); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Active is the number of requests that hold a slot.
+func (a *Agent) Active() int { return a.slots.active() }
+
+// Streams is the number of answers that are open, or lingering until their end is
+// acknowledged.
+func (a *Agent) Streams() int { return a.responder.Streams() }
+
+// Run serves until ctx ends, then drains: it refuses new work, finishes what it
+// has within the drain timeout, takes its record back and returns.
+func (a *Agent) Run(ctx context.Context) error {
+	defer a.engine.close()
+	// What the work needs outlives ctx by the drain.
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	a.base = run
+	var bg errgroup.Group
+	background := func(f func(context.Context) error) { bg.Go(func() error { return f(run) }) }
+	background(a.responder.Run)
+	background(a.notifier.Run)
+
+	a.restore(run)
+	background(a.probe)
+	background(a.beat)
+	background(a.keepRecord)
+	background(a.watchJobs)
+
+	req, err := a.link.Subscribe(a.link.Data[0], bus.DispatchSubject(a.cfg.ID, a.epoch), "", a.dispatch)
+	if err == nil {
+		var poll interface{ Unsubscribe() error }
+		poll, err = a.link.Subscribe(a.link.Control, bus.PollSubject, "", func(*bus.Msg) { a.beatNow(true) })
+		if err == nil {
+			var svc *bus.Service
+			if svc, err = a.announce(); err == nil {
+				<-ctx.Done()
+				a.drain(run)
+				svc.Stop()
+			}
+			_ = poll.Unsubscribe()
+		}
+		_ = req.Unsubscribe()
+	}
+	a.abortAll()
+	a.work.Wait()
+	stop()
+	_ = bg.Wait()
+	a.leave(context.WithoutCancel(ctx))
+	return err
+}
+
+// drain waits until the work in flight is done.
+func (a *Agent) drain(ctx context.Context) {
+	a.setDraining(true, true)
+	done := make(chan struct{})
+	go func() {
+		for a.Active() > 0 {
+			time.Sleep(20 * time.Millisecond)
+		}
+		a.responder.Settle(ctx)
+		close(done)
+	}()
+	if n := a.Active(); n > 0 {
+		a.log.Info("draining", "active", n, "timeout", a.cfg.DrainTimeout)
+	}
+	t := time.NewTimer(a.cfg.DrainTimeout)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+		a.log.Warn("drain timeout; work in flight is cut", "active", a.Active())
+		a.abortAll()
+		<-done
+	}
+}
+
+func (a *Agent) setDraining(on, stopping bool) {
+	a.slots.update(func(s *slots) {
+		s.stopping = s.stopping || stopping
+		s.draining = on || s.stopping
+	})
+	a.beatNow(true)
+}
+
+// announce makes the agent a micro service with its commands.
+func (a *Agent) announce() (*bus.Service, error) {
+	state := func() any { return a.snapshot() }
+	cmd := func(verb string, f func()) bus.Command {
+		return bus.Command{Name: verb, Subject: bus.CommandSubject(a.cfg.ID, verb), Run: func([]byte) (any, error) {
+			f()
+			return state(), nil
+		}}
+	}
+	return a.link.Announce("tokenbus-agent", a.cfg.Version, "Tokenbus agent beside one engine",
+		map[string]string{"id": a.cfg.ID, "epoch": a.epoch, "region": a.cfg.Region},
+		cmd("ping", func() {}),
+		cmd("drain", func() {
+			a.setDraining(true, false)
+			a.event("agent", map[string]any{"agent": a.cfg.ID, "draining": true})
+		}),
+		cmd("resume", func() {
+			a.setDraining(false, false)
+			a.event("agent", map[string]any{"agent": a.cfg.ID, "draining": false})
+		}),
+	)
+}
+
+func (a *Agent) event(kind string, doc any) { a.link.PublishJSON(bus.EventSubject(kind, ""), doc) }
+
+// Record is what the agent says of itself now.
+func (a *Agent) Record() bus.Record { return a.snapshot() }

@@ -1,0 +1,172 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tokenbus/tokenbus/bus"
+)
+
+// snapshot is the whole record as it is now.
+func (a *Agent) snapshot() bus.Record {
+	state, counts := a.slots.snapshot()
+	a.mu.Lock()
+	r := a.record
+	a.mu.Unlock()
+	r.State, r.Counters, r.Seen = state, &counts, time.Now()
+	r.Full = true
+	return r
+}
+
+// beatSoon makes a short beat go out, at most BeatCoalesce late.
+func (a *Agent) beatSoon() { signal(a.dirty) }
+
+// beatNow makes a beat go out; with record, a full one, and the record follows.
+func (a *Agent) beatNow(record bool) {
+	if record {
+		signal(a.full)
+	}
+	signal(a.dirty)
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// beat says the state on every change, coalesced, and at least each second. The
+// first change after a pause goes out at once.
+func (a *Agent) beat(ctx context.Context) error {
+	subject := bus.BeatSubject(a.cfg.Region, a.cfg.ID)
+	t := time.NewTicker(bus.BeatEvery)
+	defer t.Stop()
+	for {
+		full := false
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.dirty:
+		case <-t.C:
+			full = true
+		}
+		select {
+		case <-a.full:
+			full = true
+			a.recordSoon()
+		default:
+		}
+		if full {
+			a.link.PublishJSON(subject, a.snapshot())
+		} else {
+			a.link.PublishJSON(subject, a.slots.now())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(bus.BeatCoalesce):
+		}
+	}
+}
+
+func (a *Agent) recordSoon() { signal(a.write) }
+
+// keepRecord writes the record to the bucket on change, at most once a second, and
+// often enough that it does not expire; and the counters. JetStream may be away:
+// beats are what routing needs.
+func (a *Agent) keepRecord(ctx context.Context) error {
+	a.link.OnReconnect(a.recordSoon)
+	refresh := time.NewTicker(bus.RecordRefresh)
+	defer refresh.Stop()
+	flush := time.NewTicker(a.cfg.FlushInterval)
+	defer flush.Stop()
+	for failures := 0; ; {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-a.write:
+		case <-refresh.C:
+		case <-flush.C:
+			a.saveCounters(ctx)
+			continue
+		}
+		err := a.link.PutJSON(ctx, bus.BucketAgents, bus.RecordKey(a.cfg.ID), a.snapshot())
+		if err != nil && ctx.Err() == nil {
+			if failures++; failures == 3 {
+				a.log.Warn("the agent record can't be written; traffic flows without it", "err", err)
+			}
+			a.recordSoon()
+		} else {
+			failures = 0
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+// restore reads the lifetime counters of this identity.
+func (a *Agent) restore(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var doc bus.Counters
+	found, err := a.link.GetJSON(ctx, bus.BucketCounters, bus.AgentCountersKey(a.cfg.ID), &doc)
+	if err != nil {
+		a.log.Warn("lifetime counters can't be read yet; they are added when they can", "err", err)
+		a.unread = true
+		return
+	}
+	a.unread = false
+	if found {
+		a.slots.update(func(s *slots) { s.counts = s.counts.Plus(doc.Counts) })
+		for _, m := range doc.Models {
+			a.seen[m] = true
+		}
+	}
+}
+
+// saveCounters writes the lifetime counters. They are never written before those
+// of the last life were read, which would lose them.
+func (a *Agent) saveCounters(ctx context.Context) {
+	if a.unread {
+		if a.restore(ctx); a.unread {
+			return
+		}
+	}
+	_, counts := a.slots.snapshot()
+	a.mu.Lock()
+	models := len(a.seen)
+	for _, m := range a.record.Models {
+		a.seen[m.ID] = true
+	}
+	changed := counts != a.saved || len(a.seen) != models
+	doc := bus.Counters{ID: a.cfg.ID, Models: slices.Sorted(maps.Keys(a.seen)), Counts: counts, Saved: time.Now()}
+	a.mu.Unlock()
+	if !changed {
+		return
+	}
+	if err := a.link.PutJSON(ctx, bus.BucketCounters, bus.AgentCountersKey(a.cfg.ID), doc); err == nil {
+		a.saved = counts
+	}
+}
+
+// leave takes the record back and says that the agent is gone.
+func (a *Agent) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	state := a.slots.now()
+	state.Status = bus.StatusGone
+	state.Seq++
+	if b, err := json.Marshal(state); err == nil {
+		_ = a.link.Control.Publish(bus.BeatSubject(a.cfg.Region, a.cfg.ID), b)
+	}
+	a.saveCounters(ctx)
+	_ = a.link.DeleteKey(ctx, bus.BucketAgents, bus.RecordKey(a.cfg.ID))
+	_ = a.link.Flush(ctx)
+}

@@ -1,0 +1,83 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+
+	"github.com/tokenbus/tokenbus/bus"
+)
+
+// Config is what an agent needs.
+type Config struct {
+	ID        string // persistent identity, unique in the fleet
+	EngineURL string // base URL of the engine, without /v1
+	EngineKey string // the engine's own API key, optional
+	Model     string // serve only this model; empty: all that the engine lists
+	Capacity  int    // requests at one time
+
+	Region       string
+	Machine      string
+	Organization string
+	Tags         []string
+	GPUModel     string
+	Version      string // of the binary
+
+	DrainTimeout  time.Duration // how long a stopping agent lets its work finish
+	IdleTimeout   time.Duration // silence of the engine within a stream that ends it
+	StallTimeout  time.Duration // how long a caller may leave its window full
+	ProbeInterval time.Duration // between health probes
+	FlushInterval time.Duration // between writes of the lifetime counters
+
+	// Dial replaces the connection to the engine, for engines that listen in memory.
+	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	Log  *slog.Logger
+}
+
+// Default is the configuration that everything not set falls back to.
+func Default() Config {
+	return Config{
+		Capacity: 64, Region: "local",
+		DrainTimeout: 10 * time.Minute, IdleTimeout: 5 * time.Minute, StallTimeout: time.Minute,
+		ProbeInterval: time.Second, FlushInterval: 5 * time.Second,
+	}
+}
+
+// Validate reports everything that is wrong, each with the flag that sets it.
+func (c Config) Validate() error {
+	var errs []error
+	bad := func(flag, format string, args ...any) {
+		errs = append(errs, fmt.Errorf("--%s: %s", flag, fmt.Sprintf(format, args...)))
+	}
+	if err := bus.CheckID("agent id", c.ID); err != nil {
+		bad("id", "%v", err)
+	}
+	if err := bus.CheckID("region", c.Region); err != nil {
+		bad("region", "%v", err)
+	}
+	u, err := url.Parse(c.EngineURL)
+	switch {
+	case c.EngineURL == "":
+		bad("engine-url", "is missing; it is the base URL of the engine, such as http://127.0.0.1:8000")
+	case err != nil:
+		bad("engine-url", "%v", err)
+	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		bad("engine-url", "%q is not an http or https URL", u.Redacted())
+	}
+	if c.Capacity < 1 || c.Capacity > 100_000 {
+		bad("capacity", "%d is not between 1 and 100000", c.Capacity)
+	}
+	for flag, d := range map[string]time.Duration{
+		"drain-timeout": c.DrainTimeout, "stream-idle-timeout": c.IdleTimeout, "stall-timeout": c.StallTimeout,
+		"probe-interval": c.ProbeInterval, "flush-interval": c.FlushInterval,
+	} {
+		if d <= 0 {
+			bad(flag, "%v is not positive", d)
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,148 @@
+package agent
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tokenbus/tokenbus/bus"
+)
+
+// job is one accepted request.
+type job struct {
+	a       *Agent
+	m       *bus.Msg
+	sender  *bus.Sender
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	api     bus.API
+	sched   string
+	attempt string
+	stream  bool      // the caller asked for a stream
+	taken   time.Time // when the dispatch came
+	until   time.Time // deadline to the first byte of a stream, or the end of another answer
+	called  time.Time // when the engine was called
+	first   time.Time // when its first byte of body came
+	begun   atomic.Bool
+	waiting atomic.Int64 // unix nanoseconds since when the engine's next byte is awaited; 0 if not
+}
+
+// dispatch accepts or refuses one dispatch, before the engine sees anything. It
+// runs on the subscription's goroutine and does not block.
+func (a *Agent) dispatch(m *bus.Msg) {
+	h := m.Header
+	sched, attempt := bus.FirstHeader(h, bus.HeaderSched), bus.FirstHeader(h, bus.HeaderAttempt)
+	if sched == "" || attempt == "" || bus.FirstHeader(h, bus.HeaderReply) == "" {
+		return
+	}
+	note := a.slots.take(bus.FirstHeader(h, bus.HeaderModel))
+	if note != bus.NoteAccepted {
+		a.notifier.Say(sched, attempt, note)
+		return
+	}
+	now := time.Now()
+	j := &job{a: a, m: m, sched: sched, attempt: attempt, taken: now, api: bus.API(bus.FirstHeader(h, bus.HeaderAPI)), stream: bus.FirstHeader(h, bus.HeaderStream) == "1"}
+	budget, ok := bus.Budget(h)
+	if !ok {
+		budget = bus.DefaultTimeout
+	}
+	j.until = now.Add(budget)
+	j.ctx, j.cancel = context.WithCancelCause(a.base)
+	if j.sender, ok = a.responder.Open(m, j.cancel); !ok {
+		j.cancel(nil)
+		a.slots.free(cancelled, bus.Usage{})
+		a.notifier.Say(sched, attempt, bus.NoteEnd)
+		return
+	}
+	a.mu.Lock()
+	a.jobs[j] = struct{}{}
+	a.mu.Unlock()
+	a.work.Add(1)
+	j.sender.Accepted()
+	a.notifier.Say(sched, attempt, bus.NoteAccepted)
+	go func() {
+		defer a.work.Done()
+		j.run()
+		a.mu.Lock()
+		delete(a.jobs, j)
+		a.mu.Unlock()
+		j.cancel(nil)
+	}()
+}
+
+// watchJobs ends jobs whose time is over.
+func (a *Agent) watchJobs(ctx context.Context) error {
+	t := time.NewTicker(100 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now := <-t.C:
+			a.mu.Lock()
+			for j := range a.jobs {
+				j.check(now)
+			}
+			a.mu.Unlock()
+		}
+	}
+}
+
+func (j *job) check(now time.Time) {
+	begun := j.begun.Load()
+	if (!begun || !j.stream) && now.After(j.until) {
+		j.cancel(bus.Errorf(bus.ReasonDeadline, "no answer within the request's time"))
+	}
+	if since := j.waiting.Load(); begun && since != 0 && now.Sub(time.Unix(0, since)) > j.a.cfg.IdleTimeout {
+		j.cancel(bus.Errorf(bus.ReasonIdle, "the engine was silent for %v within its answer", j.a.cfg.IdleTimeout))
+	}
+}
+
+func (a *Agent) abortAll() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for j := range a.jobs {
+		j.cancel(bus.Errorf(bus.ReasonDraining, "the agent was stopped"))
+	}
+}
+
+// finish gives the slot back, once, when the last byte has left.
+func (j *job) finish(o outcome, u bus.Usage) {
+	j.a.slots.free(o, u)
+	j.a.notifier.Say(j.sched, j.attempt, bus.NoteEnd)
+	j.sender.Close()
+}
+
+// receipt are the headers of an answer that say who served it.
+func (j *job) receipt() bus.Header {
+	h := make(bus.Header, 12)
+	h[bus.HeaderAgent] = []string{j.a.cfg.ID}
+	tries, _ := strconv.Atoi(bus.FirstHeader(j.m.Header, bus.HeaderTries))
+	h[bus.HeaderAttempts] = []string{strconv.Itoa(tries + 1)}
+	if q := bus.FirstHeader(j.m.Header, bus.HeaderQueueMs); q != "" {
+		h[bus.HeaderQueueMs] = []string{q}
+	}
+	return h
+}
+
+// totals are the headers of the end of an answer.
+func (j *job) totals(h bus.Header, bytes int64, u bus.Usage, has bool) bus.Header {
+	if h == nil {
+		h = make(bus.Header, 4)
+	}
+	h[bus.HeaderBytes] = []string{strconv.FormatInt(bytes, 10)}
+	if has {
+		h[bus.HeaderUsage] = []string{u.String()}
+	}
+	queue, _ := strconv.ParseInt(bus.FirstHeader(j.m.Header, bus.HeaderQueueMs), 10, 64)
+	var b strings.Builder
+	b.WriteString(strconv.FormatInt(queue*1000, 10))
+	for _, d := range []time.Duration{j.called.Sub(j.taken), j.first.Sub(j.called), time.Since(j.taken)} {
+		b.WriteByte(' ')
+		b.WriteString(strconv.FormatInt(max(d.Microseconds(), 0), 10))
+	}
+	h[bus.HeaderTiming] = []string{b.String()}
+	return h
+}

@@ -1,0 +1,107 @@
+package bus
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+)
+
+// Status is where an agent stands in its life.
+type Status string
+
+// The statuses of an agent.
+const (
+	StatusStarting Status = "starting" // the engine has not answered yet
+	StatusReady    Status = "ready"
+	StatusDraining Status = "draining" // finishes what it has, takes nothing new
+	StatusGone     Status = "gone"     // the last thing that an agent says
+)
+
+// Model is one model that an agent serves.
+type Model struct {
+	ID          string          `json:"id"`
+	Parent      string          `json:"parent,omitempty"` // of an adapter
+	MaxModelLen int             `json:"max_model_len,omitempty"`
+	Card        json.RawMessage `json:"card,omitempty"` // the engine's own entry of /v1/models
+}
+
+// Record is what an agent says of itself: the value of its key in TB_AGENTS, and
+// the payload of its beats. Between two full beats an agent may send short ones,
+// which hold only the fields of State.
+type Record struct {
+	State
+	Models        []Model      `json:"models,omitempty"`
+	Engine        string       `json:"engine,omitempty"`
+	EngineVersion string       `json:"engine_version,omitempty"`
+	EngineHealth  string       `json:"engine_health,omitempty"` // "ok", or why it is not
+	Version       string       `json:"version,omitempty"`
+	Region        string       `json:"region,omitempty"`
+	Machine       string       `json:"machine,omitempty"`
+	Organization  string       `json:"organization,omitempty"`
+	Tags          []string     `json:"tags,omitempty"`
+	GPUModel      string       `json:"gpu_model,omitempty"`
+	Counters      *AgentCounts `json:"counters,omitempty"`
+	Started       time.Time    `json:"started,omitzero"`
+	Seen          time.Time    `json:"seen,omitzero"` // when the agent said this, by its own clock
+}
+
+// State is the part of a record that changes with every request.
+type State struct {
+	ID       string `json:"id"`
+	Epoch    string `json:"epoch"`
+	Seq      uint64 `json:"seq"` // grows with each change within an epoch
+	Status   Status `json:"status"`
+	Active   int    `json:"active"`
+	Capacity int    `json:"capacity"`
+	Full     bool   `json:"full"` // the whole record follows, not only these fields
+}
+
+// AgentCounts are an agent's lifetime counters, restored by its id.
+type AgentCounts struct {
+	Succeeded        uint64 `json:"succeeded"`
+	Failed           uint64 `json:"failed"`
+	Refused          uint64 `json:"refused"`
+	ClientErrors     uint64 `json:"client_errors"` // 4xx of the engine
+	Cancelled        uint64 `json:"cancelled"`
+	PromptTokens     uint64 `json:"prompt_tokens"`
+	CompletionTokens uint64 `json:"completion_tokens"`
+	CachedTokens     uint64 `json:"cached_tokens"`
+}
+
+// Plus adds two sets of counters.
+func (c AgentCounts) Plus(o AgentCounts) AgentCounts {
+	return AgentCounts{
+		Succeeded: c.Succeeded + o.Succeeded, Failed: c.Failed + o.Failed, Refused: c.Refused + o.Refused,
+		ClientErrors: c.ClientErrors + o.ClientErrors, Cancelled: c.Cancelled + o.Cancelled,
+		PromptTokens: c.PromptTokens + o.PromptTokens, CompletionTokens: c.CompletionTokens + o.CompletionTokens,
+		CachedTokens: c.CachedTokens + o.CachedTokens,
+	}
+}
+
+// Counters is a document of TB_COUNTERS.
+type Counters struct {
+	ID     string      `json:"id"`
+	Models []string    `json:"models,omitempty"` // ever served
+	Counts AgentCounts `json:"counts"`
+	Saved  time.Time   `json:"saved"`
+}
+
+// Usage is what the engine counted for one request, in tokens.
+type Usage struct {
+	Prompt     int64
+	Completion int64
+	Cached     int64
+}
+
+func (u Usage) String() string { return fmt.Sprintf("%d %d %d", u.Prompt, u.Completion, u.Cached) }
+
+func parseUsage(s string) (Usage, bool) {
+	var u Usage
+	if s == "" {
+		return u, false
+	}
+	if _, err := fmt.Sscanf(s, "%d %d %d", &u.Prompt, &u.Completion, &u.Cached); err != nil {
+		return Usage{}, false
+	}
+	return u, true
+}

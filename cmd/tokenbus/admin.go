@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tokenbus/tokenbus/bus"
+	"github.com/tokenbus/tokenbus/cmd/tokenbus/internal/cli"
+)
+
+// admin is the operator side of a process.
+type admin struct {
+	registry *prometheus.Registry
+	ready    func() bool
+}
+
+func newAdmin(ready func() bool) *admin {
+	a := &admin{registry: prometheus.NewRegistry(), ready: ready}
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	v := cli.Version()
+	a.gauge("tokenbus_build_info", "Always 1; the labels tell the build.",
+		prometheus.Labels{"version": v.Version, "commit": v.Commit, "go": v.Go, "nats_server": v.NATSServer}, func() float64 { return 1 })
+	return a
+}
+
+func (a *admin) gauge(name, help string, labels prometheus.Labels, f func() float64) {
+	a.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, f))
+}
+
+func (a *admin) counter(name, help string, labels prometheus.Labels, f func() float64) {
+	a.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, f))
+}
+
+// serve starts the operator side, if the process has one.
+func (a *admin) serve(p *parts, f processFlags, log *slog.Logger) error {
+	if f.AdminListen == "" {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(f.AdminListen)
+	if err != nil {
+		return fmt.Errorf("--admin-listen: %w", err)
+	}
+	if !bus.Loopback(host) {
+		return fmt.Errorf("--admin-listen: refusing %q: the operator side has no credentials yet, so it listens on loopback only; use 127.0.0.1", f.AdminListen)
+	}
+	l, err := net.Listen("tcp", f.AdminListen)
+	if err != nil {
+		return fmt.Errorf("--admin-listen: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, _ *http.Request) {
+		if !a.ready() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprintln(w, "not ready")
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
+	if f.Pprof {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+		mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	}
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
+	p.start("operator side", func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, func() { _ = srv.Close() })
+		defer stop()
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	log.Info("operator side listens", "addr", l.Addr().String())
+	return nil
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/tokenbus/tokenbus/agent"
+	"github.com/tokenbus/tokenbus/bus"
+	"github.com/tokenbus/tokenbus/cmd/tokenbus/internal/cli"
+)
+
+// agentFlags are the settings of an agent, in a process of its own or in up.
+type agentFlags struct {
+	Capacity          int           `help:"Requests that an engine gets at one time." default:"64"`
+	Region            string        `help:"Region of the agent." default:"local"`
+	StreamIdleTimeout time.Duration `help:"Longest silence of an engine within an answer." default:"5m"`
+	StallTimeout      time.Duration `help:"Longest time that a client may stop reading its stream." default:"1m"`
+	ProbeInterval     time.Duration `help:"Time between probes of an engine's health." default:"1s"`
+	FlushInterval     time.Duration `help:"Time between writes of the lifetime counters." default:"5s"`
+	EngineKey         cli.Secret    `help:"API key of the engine."`
+	EngineKeyFile     string        `help:"File that holds the API key of the engine." placeholder:"FILE"`
+}
+
+func (f agentFlags) config(id, url string, drain time.Duration, log *slog.Logger) (agent.Config, error) {
+	key, err := cli.ResolveSecret("engine-key", f.EngineKey, f.EngineKeyFile)
+	if err != nil {
+		return agent.Config{}, err
+	}
+	cfg := agent.Default()
+	cfg.ID, cfg.EngineURL, cfg.EngineKey, cfg.Capacity, cfg.Region = id, url, key.Reveal(), f.Capacity, f.Region
+	cfg.IdleTimeout, cfg.StallTimeout, cfg.ProbeInterval, cfg.FlushInterval = f.StreamIdleTimeout, f.StallTimeout, f.ProbeInterval, f.FlushInterval
+	cfg.DrainTimeout, cfg.Machine, cfg.Version, cfg.Log = drain, hostname(), semver(), log
+	return cfg, cfg.Validate()
+}
+
+type agentCmd struct {
+	processFlags
+	natsFlags
+	agentFlags
+	ID           string        `help:"Identity of the agent, unique in the fleet; its counters are kept under it. Its default is the host's name." placeholder:"NAME"`
+	EngineURL    string        `help:"Base URL of the engine." default:"http://127.0.0.1:8000" placeholder:"URL"`
+	Model        string        `help:"Serve only this model of the engine." placeholder:"MODEL"`
+	Machine      string        `help:"Machine that the agent says it is on; its default is the host's name." placeholder:"NAME"`
+	Organization string        `help:"Organization that the agent says it belongs to." placeholder:"NAME"`
+	Tags         []string      `help:"Tags that the agent says it has." placeholder:"TAG"`
+	GPUModel     string        `name:"gpu-model" help:"GPU model that the agent says it has." placeholder:"NAME"`
+	DrainTimeout time.Duration `help:"How long requests under way may take when the agent is told to stop." default:"10m"`
+}
+
+// Examples is printed first by --help.
+func (*agentCmd) Examples() string {
+	return `tokenbus agent --id gpu-1 --engine-url http://127.0.0.1:8000 --capacity 64
+tokenbus agent --nats nats://bus:4222 --creds gpu-1.creds --id gpu-1 --region eu --tags production`
+}
+
+// Run serves until ctx ends.
+func (c *agentCmd) Run(ctx context.Context) error {
+	log, err := c.start()
+	if err != nil {
+		return err
+	}
+	if c.ID == "" {
+		c.ID = hostname()
+	}
+	cfg, err := c.config(c.ID, c.EngineURL, c.DrainTimeout, log)
+	if err != nil {
+		return err
+	}
+	cfg.Model, cfg.Organization, cfg.Tags, cfg.GPUModel = c.Model, c.Organization, c.Tags, c.GPUModel
+	if c.Machine != "" {
+		cfg.Machine = c.Machine
+	}
+	link, err := c.dial(ctx, "tokenbus agent "+c.ID, 1, log)
+	if err != nil {
+		return err
+	}
+	a, err := agent.New(cfg, link)
+	if err != nil {
+		link.Close()
+		return err
+	}
+	p := newParts()
+	adm := newAdmin(func() bool { return a.Record().Status == bus.StatusReady })
+	agentMetrics(adm, a)
+	if err := adm.serve(p, c.processFlags, log); err != nil {
+		link.Close()
+		return p.stop(err)
+	}
+	return runWith(ctx, p, "agent", link, a.Run)
+}
+
+func agentMetrics(m *admin, a *agent.Agent) {
+	labels := map[string]string{"agent": a.Record().ID}
+	m.gauge("tokenbus_agent_active_requests", "Requests that hold a slot.", labels, func() float64 { return float64(a.Record().Active) })
+	m.gauge("tokenbus_agent_capacity_requests", "Slots.", labels, func() float64 { return float64(a.Record().Capacity) })
+	count := func(name, help string, f func(bus.AgentCounts) uint64) {
+		m.counter(name, help, labels, func() float64 { return float64(f(*a.Record().Counters)) })
+	}
+	count("tokenbus_agent_requests_succeeded_total", "Requests that the engine served, over the agent's life.", func(c bus.AgentCounts) uint64 { return c.Succeeded })
+	count("tokenbus_agent_requests_failed_total", "Requests that failed at the engine.", func(c bus.AgentCounts) uint64 { return c.Failed })
+	count("tokenbus_agent_requests_refused_total", "Dispatches refused.", func(c bus.AgentCounts) uint64 { return c.Refused })
+	count("tokenbus_agent_requests_cancelled_total", "Requests whose caller left.", func(c bus.AgentCounts) uint64 { return c.Cancelled })
+	count("tokenbus_agent_client_errors_total", "Requests that the engine answered with a 4xx.", func(c bus.AgentCounts) uint64 { return c.ClientErrors })
+	count("tokenbus_agent_prompt_tokens_total", "Prompt tokens, as the engine counted them.", func(c bus.AgentCounts) uint64 { return c.PromptTokens })
+	count("tokenbus_agent_completion_tokens_total", "Completion tokens, as the engine counted them.", func(c bus.AgentCounts) uint64 { return c.CompletionTokens })
+	count("tokenbus_agent_cached_tokens_total", "Prompt tokens that the engine had cached.", func(c bus.AgentCounts) uint64 { return c.CachedTokens })
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tokenbus/tokenbus/bus"
+	"github.com/tokenbus/tokenbus/cmd/tokenbus/internal/cli"
+	"github.com/tokenbus/tokenbus/gateway"
+)
+
+var errNoHome = errors.New("--data: is missing, and the user has no home directory to take a default from")
+
+// gatewayFlags are the settings of a gateway, in a process of its own or in up.
+type gatewayFlags struct {
+	BodyLimit      cli.Bytes     `help:"Largest request body." default:"64MiB"`
+	RequestTimeout time.Duration `help:"Longest time to the first byte of a stream, or to the end of any other answer." default:"10m"`
+	ReadTimeout    time.Duration `help:"Longest time for a client to send its body." default:"5m"`
+	IdleTimeout    time.Duration `help:"Longest time that a connection may be without a request." default:"2m"`
+	SSEKeepalive   time.Duration `name:"sse-keepalive" help:"Send an SSE comment after each such silence of a stream, and its status early; 0 is never." default:"0s"`
+}
+
+func (f gatewayFlags) config(listen string, drain time.Duration, log *slog.Logger) gateway.Config {
+	cfg := gateway.Default()
+	cfg.Listen, cfg.BodyLimit, cfg.Timeout, cfg.ReadTimeout = listen, int64(f.BodyLimit), f.RequestTimeout, f.ReadTimeout
+	cfg.IdleTimeout, cfg.KeepAlive, cfg.DrainTimeout = f.IdleTimeout, f.SSEKeepalive, drain
+	cfg.Version, cfg.Log = semver(), log
+	return cfg
+}
+
+type gatewayCmd struct {
+	processFlags
+	natsFlags
+	gatewayFlags
+	Listen       string        `help:"Address for HTTP clients." default:"127.0.0.1:8080"`
+	Shards       int           `help:"NATS connections for answers." default:"1"`
+	DrainTimeout time.Duration `help:"How long requests under way may take when the gateway is told to stop." default:"10m"`
+}
+
+// Examples is printed first by --help.
+func (*gatewayCmd) Examples() string {
+	return `tokenbus gateway --nats nats://127.0.0.1:4222
+tokenbus gateway --nats nats://bus-1:4222 --nats nats://bus-2:4222 --creds gateway.creds --listen 127.0.0.1:8080`
+}
+
+// Run serves until ctx ends.
+func (c *gatewayCmd) Run(ctx context.Context) error {
+	log, err := c.start()
+	if err != nil {
+		return err
+	}
+	cfg := c.config(c.Listen, c.DrainTimeout, log)
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	link, err := c.dial(ctx, "tokenbus gateway", c.Shards, log)
+	if err != nil {
+		return err
+	}
+	g, err := gateway.New(cfg, link, nil)
+	if err != nil {
+		link.Close()
+		return err
+	}
+	p := newParts()
+	a := newAdmin(g.Ready)
+	gatewayMetrics(a, g)
+	if err := a.serve(p, c.processFlags, log); err != nil {
+		link.Close()
+		return p.stop(err)
+	}
+	log.Info("gateway listens", "url", "http://"+g.Addr().String())
+	return runWith(ctx, p, "gateway", link, g.Run)
+}
+
+func gatewayMetrics(a *admin, g *gateway.Gateway) {
+	a.gauge("tokenbus_gateway_active_requests", "Requests under way.", nil, func() float64 { return float64(g.Counters().Active) })
+	a.counter("tokenbus_gateway_cancelled_requests_total", "Requests whose client left.", nil, func() float64 { return float64(g.Counters().Cancelled) })
+	a.counter("tokenbus_gateway_broken_streams_total", "Answers that broke after their head.", nil, func() float64 { return float64(g.Counters().Broken) })
+	for i, class := range []string{"2xx", "3xx", "4xx", "5xx"} {
+		a.counter("tokenbus_gateway_answers_total", "Answers of engines, by class of status.", prometheus.Labels{"class": class},
+			func() float64 { return float64(g.Counters().Answered[i+2]) })
+	}
+	stat := func(name, help string, f func(bus.ClientStats) uint64) {
+		a.counter(name, help, nil, func() float64 { return float64(f(g.Client().Stats())) })
+	}
+	stat("tokenbus_gateway_resends_total", "Gaps in streams that were asked for again.", func(s bus.ClientStats) uint64 { return s.Resends })
+	stat("tokenbus_gateway_duplicates_total", "Frames that came twice and were dropped.", func(s bus.ClientStats) uint64 { return s.Duplicates })
+	stat("tokenbus_gateway_resubmits_total", "Requests published again before their first byte.", func(s bus.ClientStats) uint64 { return s.Resubmits })
+}

@@ -1,0 +1,58 @@
+// Command tokenbus puts one OpenAI-compatible endpoint in front of any number of
+// inference servers, connected by NATS.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/tokenbus/tokenbus/cmd/tokenbus/internal/cli"
+)
+
+type grammar struct {
+	Up        upCmd        `cmd:"" help:"Run everything in one process: the bus, a gateway, a scheduler, and an agent for each engine."`
+	Bus       busCmd       `cmd:"" help:"Run a NATS server with JetStream."`
+	Gateway   gatewayCmd   `cmd:"" help:"Run a gateway: HTTP clients in, the bus out."`
+	Scheduler schedulerCmd `cmd:"" help:"Run a scheduler: gives each request to one agent."`
+	Agent     agentCmd     `cmd:"" help:"Run an agent beside one engine."`
+	Sim       simCmd       `cmd:"" help:"Run a simulated vLLM, for trying things without a GPU."`
+	Version   versionCmd   `cmd:"" help:"Print the version."`
+}
+
+// Examples is printed first by --help.
+func (grammar) Examples() string {
+	return `tokenbus up --demo
+tokenbus up --engine http://127.0.0.1:8000
+tokenbus agent --nats nats://bus:4222 --id gpu-1 --engine-url http://127.0.0.1:8000 --capacity 64`
+}
+
+func main() {
+	// The first signal drains; a second one ends the process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	var g grammar
+	p, err := cli.Parse(&g, os.Args[1:], cli.Kong(
+		kong.Name("tokenbus"),
+		kong.Description("One OpenAI-compatible endpoint in front of any number of inference servers, connected by NATS."),
+	))
+	if err == nil {
+		err = p.Run(ctx)
+	}
+	if err == nil {
+		return
+	}
+	fmt.Fprintln(os.Stderr, "tokenbus:", err)
+	var usage *cli.UsageError
+	if errors.As(err, &usage) {
+		os.Exit(usage.ExitCode())
+	}
+	os.Exit(1)
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/tokenbus/tokenbus/cmd/tokenbus/internal/cli"
+	"github.com/tokenbus/tokenbus/schedule"
+)
+
+// schedulerFlags are the settings of a scheduler, in a process of its own or in up.
+type schedulerFlags struct {
+	AcceptTimeout time.Duration `help:"Longest time for an agent to accept or refuse a request." default:"800ms"`
+	QueueTimeout  time.Duration `help:"Longest wait for a free slot." default:"1m"`
+	QueueDepth    int           `help:"Requests that may wait for one model." default:"4096"`
+	MaxBytes      cli.Bytes     `help:"Bytes of request bodies that the scheduler holds at one time." default:"512MiB"`
+	MaxTries      int           `help:"Tries of one request; refusals are not counted." default:"3"`
+}
+
+func (f schedulerFlags) config(log *slog.Logger) schedule.Config {
+	return schedule.Config{
+		AcceptTimeout: f.AcceptTimeout, QueueTimeout: f.QueueTimeout, QueueDepth: f.QueueDepth, MaxBytes: int(f.MaxBytes),
+		MaxTries: f.MaxTries, Version: semver(), Log: log,
+	}
+}
+
+type schedulerCmd struct {
+	processFlags
+	natsFlags
+	schedulerFlags
+}
+
+// Examples is printed first by --help.
+func (*schedulerCmd) Examples() string { return `tokenbus scheduler --nats nats://127.0.0.1:4222` }
+
+// Run serves until ctx ends.
+func (c *schedulerCmd) Run(ctx context.Context) error {
+	log, err := c.start()
+	if err != nil {
+		return err
+	}
+	cfg := c.config(log)
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	link, err := c.dial(ctx, "tokenbus scheduler", 1, log)
+	if err != nil {
+		return err
+	}
+	s, err := schedule.New(cfg, link)
+	if err != nil {
+		link.Close()
+		return err
+	}
+	p := newParts()
+	a := newAdmin(link.Connected)
+	schedulerMetrics(a, s)
+	if err := a.serve(p, c.processFlags, log); err != nil {
+		link.Close()
+		return p.stop(err)
+	}
+	return runWith(ctx, p, "scheduler", link, s.Run)
+}
+
+func schedulerMetrics(a *admin, s *schedule.Scheduler) {
+	a.gauge("tokenbus_scheduler_agents", "Agents known.", nil, func() float64 { return float64(s.Agents()) })
+	a.gauge("tokenbus_scheduler_waiting_requests", "Requests that wait for a free slot.", nil, func() float64 { return float64(s.Waiting()) })
+	a.gauge("tokenbus_scheduler_held_requests", "Requests without a first byte yet.", nil, func() float64 { n, _ := s.Held(); return float64(n) })
+	a.gauge("tokenbus_scheduler_held_bytes", "Bytes of their bodies.", nil, func() float64 { _, n := s.Held(); return float64(n) })
+	count := func(name, help string, f func(schedule.Counters) uint64) {
+		a.counter(name, help, nil, func() float64 { return float64(f(s.Counters())) })
+	}
+	count("tokenbus_scheduler_requests_total", "Requests taken.", func(c schedule.Counters) uint64 { return c.Requests })
+	count("tokenbus_scheduler_dispatches_total", "Dispatches to agents.", func(c schedule.Counters) uint64 { return c.Dispatches })
+	count("tokenbus_scheduler_refusals_total", "Dispatches that agents refused.", func(c schedule.Counters) uint64 { return c.Refusals })
+	count("tokenbus_scheduler_accept_timeouts_total", "Dispatches that no agent answered.", func(c schedule.Counters) uint64 { return c.Timeouts })
+	count("tokenbus_scheduler_retries_total", "Tries after a failure.", func(c schedule.Counters) uint64 { return c.Retries })
+	count("tokenbus_scheduler_queued_total", "Requests that had to wait.", func(c schedule.Counters) uint64 { return c.Queued })
+}

@@ -1,0 +1,40 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+)
+
+// Config is what a scheduler needs.
+type Config struct {
+	AcceptTimeout time.Duration // for an agent to accept or refuse a dispatch
+	QueueTimeout  time.Duration // longest wait in a queue
+	QueueDepth    int           // requests that may wait for one model
+	MaxBytes      int           // of request bodies held, in queues and until their first byte
+	MaxTries      int           // tries of one request, refusals not counted
+	Version       string        // of the binary
+	Log           *slog.Logger
+}
+
+// Default is the configuration that everything not set falls back to.
+func Default() Config {
+	return Config{AcceptTimeout: 800 * time.Millisecond, QueueTimeout: time.Minute, QueueDepth: 4096, MaxBytes: 512 << 20, MaxTries: 3}
+}
+
+// Validate reports everything that is wrong, each with the flag that sets it.
+func (c Config) Validate() error {
+	var errs []error
+	check := func(ok bool, flag string, v any, want string) {
+		if !ok {
+			errs = append(errs, fmt.Errorf("--%s: %v is not %s", flag, v, want))
+		}
+	}
+	check(c.AcceptTimeout >= 10*time.Millisecond && c.AcceptTimeout < 2*time.Second, "accept-timeout", c.AcceptTimeout, "between 10ms and 2s")
+	check(c.QueueTimeout > 0, "queue-timeout", c.QueueTimeout, "positive")
+	check(c.QueueDepth >= 0, "queue-depth", c.QueueDepth, "0 or more")
+	check(c.MaxBytes > 0, "max-bytes", c.MaxBytes, "positive")
+	check(c.MaxTries >= 1 && c.MaxTries <= 100, "max-tries", c.MaxTries, "between 1 and 100")
+	return errors.Join(errs...)
+}

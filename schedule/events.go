@@ -1,0 +1,267 @@
+package schedule
+
+import (
+	"strings"
+	"time"
+
+	"github.com/tokenbus/tokenbus/bus"
+	"github.com/tokenbus/tokenbus/schedule/policy"
+)
+
+// find gives the ticket of an attempt, if the attempt is its present one.
+func (s *Scheduler) find(attempt string) *ticket {
+	rest, ok := strings.CutPrefix(attempt, s.id+"-")
+	if !ok {
+		return nil
+	}
+	id, _, _ := strings.Cut(rest, "-")
+	t := s.tickets[id]
+	if t == nil || t.attempt != attempt {
+		return nil
+	}
+	return t
+}
+
+// notes takes what an agent says of attempts.
+func (s *Scheduler) notes(state bus.State, notes []bus.AttemptNote) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v := s.fleet.state(state, now)
+	for _, n := range notes {
+		if v != nil {
+			delete(v.pending, n.Attempt)
+		}
+		if t := s.find(n.Attempt); t != nil {
+			s.note(t, n.Note, now)
+		}
+	}
+	if v != nil {
+		s.wake(v, now)
+	}
+}
+
+func (s *Scheduler) note(t *ticket, note bus.Note, now time.Time) {
+	switch {
+	case note == bus.NoteAccepted:
+		t.phase = accepted
+	case note == bus.NoteFirst, note == bus.NoteEnd:
+		s.drop(t)
+	case note.Refusal():
+		s.refused(t, note, now)
+	}
+}
+
+// refused tries the next agent: a refusal never ran and costs no try.
+func (s *Scheduler) refused(t *ticket, note bus.Note, now time.Time) {
+	s.counters.Refusals++
+	delete(t.agent.pending, t.attempt)
+	switch note {
+	case bus.NoteUnknownModel:
+		s.fleet.unserve(t.agent, t.model)
+	case bus.NoteNotReady, bus.NoteDraining:
+		t.agent.suspect = true // until it beats
+	}
+	t.agent = nil
+	s.place(t, now, true)
+}
+
+// noDispatch takes the server's word that a dispatch reached nobody.
+func (s *Scheduler) noDispatch(ticket string, try int) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tickets[ticket]; t != nil && t.phase == dispatched && t.attempts == try {
+		s.refused(t, bus.NoteNotReady, now)
+	}
+}
+
+// failed takes an agent's report of a try that failed before its first byte.
+func (s *Scheduler) failed(attempt string, f bus.Failure) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.find(attempt); t != nil {
+		s.fail(t, f, now)
+	}
+}
+
+func (s *Scheduler) fail(t *ticket, f bus.Failure, now time.Time) {
+	delete(t.agent.pending, t.attempt)
+	t.exclude(t.agent.record.ID)
+	t.agent, t.attempt, t.failure = nil, "", &f
+	if f.Class != bus.ClassRefused {
+		t.tries++
+	}
+	if t.tries >= s.cfg.MaxTries {
+		s.relay(t)
+		return
+	}
+	s.counters.Retries++
+	s.place(t, now, true)
+}
+
+// beat takes an agent's beat.
+func (s *Scheduler) beat(r bus.Record) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v, _ := s.fleet.say(r, now); v != nil {
+		s.wake(v, now)
+	}
+}
+
+// wake gives an agent's free slots to whoever waits for one of its models.
+func (s *Scheduler) wake(v *agentView, now time.Time) {
+	if s.waiting.Len() == 0 {
+		return
+	}
+	for _, m := range v.record.Models {
+		for it := s.waiting.Front(m.ID); it != nil && v.room(); {
+			t := it.Value
+			it = it.Next()
+			if !t.excluded[v.record.ID] {
+				s.dispatch(t, v, now)
+			}
+		}
+	}
+}
+
+// cancelled takes a caller's word that it gave up.
+func (s *Scheduler) cancelled(ticket string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tickets[ticket]; t != nil {
+		s.giveUp(t)
+	}
+}
+
+// giveUp drops a ticket and its attempt.
+func (s *Scheduler) giveUp(t *ticket) {
+	if t.agent != nil {
+		s.holder.CancelAttempt(t.agent.record.ID, t.epoch, t.attempt)
+	}
+	s.drop(t)
+}
+
+func (s *Scheduler) pinged(ticket string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tickets[ticket]; t != nil && t.framed {
+		s.holder.Queued(t.reply, t.id)
+	}
+}
+
+// nobody takes the server's word that nobody listens to a caller's inbox.
+func (s *Scheduler) nobody(ticket string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tickets[ticket]; t != nil {
+		t.interest.Nobody(time.Now())
+	}
+}
+
+// keepalive is how often a framed caller hears that its request waits, and how
+// often the inbox of a bare one is probed.
+const keepalive = time.Second
+
+// tick does what time asks for.
+func (s *Scheduler) tick(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range s.fleet.agents {
+		if now.Sub(v.at) > bus.GoneAfter {
+			s.fleet.remove(v)
+		}
+	}
+	for _, t := range s.tickets {
+		switch t.phase {
+		case waitingPhase:
+			s.tickWaiting(t, now)
+		case dispatched:
+			s.tickDispatched(t, now)
+		case accepted:
+			s.tickAccepted(t, now)
+		}
+	}
+	s.tickFront(now)
+}
+
+func (s *Scheduler) tickWaiting(t *ticket, now time.Time) {
+	if t.interest.Gone(now) {
+		s.drop(t)
+		return
+	}
+	if now.After(t.until) || t.waited+now.Sub(t.queued) > s.cfg.QueueTimeout {
+		s.refuse(t, &bus.Error{Reason: bus.ReasonQueueTimeout, Message: "all agents that serve the model stayed full", RetryAfter: 2 * time.Second})
+		return
+	}
+	if now.Sub(t.said) >= keepalive {
+		t.said = now
+		t.interest.Probed()
+		if t.framed {
+			s.holder.Queued(t.reply, t.id)
+		} else {
+			s.holder.Probe(t.reply, t.id)
+		}
+	}
+}
+
+// tickFront looks again at whoever waits longest for each model: the agent with
+// room may have been heard of without a note or a beat, and what was waited for
+// may be gone.
+func (s *Scheduler) tickFront(now time.Time) {
+	var models []string
+	s.waiting.Models(func(model string, _ int) { models = append(models, model) })
+	for _, m := range models {
+		for it := s.waiting.Front(m); it != nil; it = s.waiting.Front(m) {
+			t := it.Value
+			v, verdict := s.fleet.pick(m, t.excluded, now)
+			if verdict == policy.NoCapacity {
+				break
+			}
+			if v != nil {
+				s.dispatch(t, v, now)
+				continue
+			}
+			s.unqueue(t, now)
+			s.place(t, now, true)
+		}
+	}
+}
+
+// tickDispatched gives up on an agent that does not answer: it may be frozen, or
+// cut off.
+func (s *Scheduler) tickDispatched(t *ticket, now time.Time) {
+	if now.Sub(t.sent) < s.cfg.AcceptTimeout {
+		return
+	}
+	s.counters.Timeouts++
+	s.holder.CancelAttempt(t.agent.record.ID, t.epoch, t.attempt)
+	t.exclude(t.agent.record.ID)
+	t.agent.suspect = true
+	if t.framed {
+		s.holder.Queued(t.reply, t.id)
+	}
+	delete(t.agent.pending, t.attempt)
+	t.agent, t.attempt = nil, ""
+	if now.After(t.until) {
+		s.refuse(t, bus.Errorf(bus.ReasonDeadline, "no agent accepted the request in its time"))
+		return
+	}
+	s.place(t, now, true)
+}
+
+// tickAccepted watches over the agent of a bare caller, which can't do so itself.
+func (s *Scheduler) tickAccepted(t *ticket, now time.Time) {
+	live := s.fleet.agents[t.agent.record.ID] == t.agent && t.agent.record.Epoch == t.epoch
+	switch {
+	case now.After(t.until.Add(keepalive)):
+		s.drop(t) // the agent ended it
+	case live:
+	case t.framed:
+		s.drop(t) // the caller comes again
+	default:
+		s.fail(t, bus.Failure{Class: bus.ClassLost, Agent: t.agent.record.ID, Header: make(bus.Header)}, now)
+	}
+}

@@ -1,0 +1,225 @@
+package schedule
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tokenbus/tokenbus/bus"
+	"github.com/tokenbus/tokenbus/schedule/queue"
+)
+
+// Scheduler gives requests to agents.
+type Scheduler struct {
+	cfg    Config
+	id     string
+	link   *bus.Link
+	log    *slog.Logger
+	holder *bus.Holder
+
+	mu       sync.Mutex
+	fleet    *fleet
+	tickets  map[string]*ticket // by id
+	waiting  queue.Queues[*ticket]
+	next     uint64
+	bytes    int // of the bodies held
+	leaving  bool
+	counters Counters
+}
+
+// Counters are what a scheduler has done so far.
+type Counters struct {
+	Requests   uint64
+	Dispatches uint64
+	Refusals   uint64 // by agents
+	Timeouts   uint64 // dispatches that no agent answered
+	Retries    uint64 // tries after a failure
+	Queued     uint64
+	Rejected   map[bus.Reason]uint64
+}
+
+// New makes a scheduler on a link that the caller dialled and closes. It takes
+// requests only within [Scheduler.Run].
+func New(cfg Config, link *bus.Link) (*Scheduler, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Scheduler{cfg: cfg, id: bus.NewID(), link: link, log: cfg.Log, fleet: newFleet(), tickets: make(map[string]*ticket)}
+	s.waiting.MaxDepth = cfg.QueueDepth
+	s.counters.Rejected = make(map[bus.Reason]uint64)
+	var err error
+	s.holder, err = bus.NewHolder(link, s.id, bus.HolderHandlers{
+		Notes: s.notes, Failed: s.failed, Cancel: s.cancelled, Ping: s.pinged, Nobody: s.nobody,
+		NoDispatch: s.noDispatch, Beat: s.beat,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// ID names the scheduler on the bus; it is new for each.
+func (s *Scheduler) ID() string { return s.id }
+
+// How long a new scheduler listens for agents before it takes requests, and how
+// often it looks at the clock.
+const (
+	learnFor = 150 * time.Millisecond
+	tick     = 50 * time.Millisecond
+)
+
+// Run takes requests until ctx ends; then it hands what waits over to the other
+// schedulers and returns. Requests that an agent has are not touched.
+func (s *Scheduler) Run(ctx context.Context) error {
+	defer s.holder.Close()
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	s.link.Poll()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(learnFor):
+	}
+	poll, err := s.link.Subscribe(s.link.Control, bus.PollSubject, "", func(*bus.Msg) { s.sayAlive() })
+	if err != nil {
+		return err
+	}
+	defer func() { _ = poll.Unsubscribe() }()
+	svc, err := s.link.Announce("tokenbus-scheduler", s.cfg.Version, "Tokenbus scheduler", map[string]string{"id": s.id})
+	if err != nil {
+		return err
+	}
+	defer svc.Stop()
+	leave, err := s.holder.Open(s.request)
+	if err != nil {
+		return err
+	}
+	s.sayAlive()
+	s.log.Info("scheduler takes requests", "scheduler", s.id, "agents", s.Agents())
+	var bg sync.WaitGroup
+	bg.Go(func() { s.clock(run) })
+	bg.Go(func() { s.learnKnown(run) })
+	<-ctx.Done()
+	s.link.PublishText(bus.SchedulerBeatSubject(s.id), string(bus.StatusGone))
+	leave()
+	s.handOver(run)
+	stop()
+	bg.Wait()
+	return nil
+}
+
+// clock does what time asks for.
+func (s *Scheduler) clock(ctx context.Context) {
+	t := time.NewTicker(tick)
+	defer t.Stop()
+	beaten := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-t.C:
+			if now.Sub(beaten) >= bus.BeatEvery {
+				beaten = now
+				s.sayAlive()
+			}
+			s.tick(now)
+		}
+	}
+}
+
+func (s *Scheduler) sayAlive() { s.link.PublishText(bus.SchedulerBeatSubject(s.id), "ready") }
+
+// learnKnown reads which models were ever served, so that a model without an
+// agent is told from one that never was.
+func (s *Scheduler) learnKnown(ctx context.Context) {
+	for ctx.Err() == nil {
+		docs, err := bus.Documents[bus.Counters](ctx, s.link, bus.BucketCounters)
+		if err == nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, d := range docs {
+				for _, m := range d.Models {
+					s.fleet.remember(m)
+				}
+			}
+			return
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(5 * time.Second):
+		}
+	}
+}
+
+// handOver gives the waiting requests to the other schedulers, and waits until the
+// dispatches under way were answered.
+func (s *Scheduler) handOver(ctx context.Context) {
+	s.mu.Lock()
+	s.leaving = true
+	now := time.Now()
+	for _, t := range s.tickets {
+		if t.item != nil {
+			s.republish(t, now)
+		}
+	}
+	s.mu.Unlock()
+	until := time.After(2 * s.cfg.AcceptTimeout)
+	for {
+		s.mu.Lock()
+		busy := 0
+		for _, t := range s.tickets {
+			if t.phase == dispatched || !t.framed {
+				busy++
+			}
+		}
+		s.mu.Unlock()
+		if busy == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-until:
+			return
+		case <-time.After(tick):
+		}
+	}
+}
+
+// Agents is the number of agents that the scheduler knows.
+func (s *Scheduler) Agents() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.fleet.agents)
+}
+
+// Waiting is the number of requests in the queues.
+func (s *Scheduler) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.waiting.Len()
+}
+
+// Held is the number of requests that the scheduler still answers for, and the
+// bytes of their bodies.
+func (s *Scheduler) Held() (requests, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.tickets), s.bytes
+}
+
+// Counters gives a copy of the counters.
+func (s *Scheduler) Counters() Counters {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c := s.counters
+	c.Rejected = make(map[bus.Reason]uint64, len(s.counters.Rejected))
+	for k, v := range s.counters.Rejected {
+		c.Rejected[k] = v
+	}
+	return c
+}

@@ -1,0 +1,280 @@
+package schedule
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tokenbus/tokenbus/bus"
+	"github.com/tokenbus/tokenbus/schedule/policy"
+	"github.com/tokenbus/tokenbus/schedule/queue"
+)
+
+// phase is where a request stands.
+type phase int
+
+const (
+	waitingPhase phase = iota // in its model's queue
+	dispatched                // on its way to an agent, not answered
+	accepted                  // an agent has it; no byte of the answer yet
+)
+
+// ticket is one request that the scheduler answers for. It ends when the first
+// byte of the answer has left its agent.
+type ticket struct {
+	id       string
+	m        *bus.Msg // as it came, with our headers beside the caller's
+	model    string
+	api      bus.API
+	reply    string
+	framed   bool
+	came     time.Time
+	until    time.Time // the request's deadline
+	size     int       // bytes counted against the bound
+	phase    phase
+	tries    int // used
+	attempts int // dispatches made
+	excluded map[string]bool
+	failure  *bus.Failure // of the last try
+
+	item    *queue.Item[*ticket] // while it waits
+	queued  time.Time            // when it began to wait
+	waited  time.Duration        // before
+	said    time.Time            // when the caller last heard or was probed
+	agent   *agentView           // that has it
+	attempt string
+	epoch   string
+	sent    time.Time // when it was dispatched
+
+	interest bus.Interest
+}
+
+// request takes one request from the bus.
+func (s *Scheduler) request(m *bus.Msg) {
+	now := time.Now()
+	if m.Reply == "" {
+		return // nobody could be answered
+	}
+	t, err := s.ticket(m, now)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counters.Requests++
+	s.next++
+	t.id = strconv.FormatUint(s.next, 36)
+	if err != nil {
+		s.refuse(t, err)
+		return
+	}
+	if s.leaving {
+		s.republish(t, now)
+		return
+	}
+	if s.bytes+t.size > s.cfg.MaxBytes {
+		s.refuse(t, &bus.Error{Reason: bus.ReasonQueueFull, Message: "the scheduler holds as many bytes of requests as it may", RetryAfter: time.Second})
+		return
+	}
+	s.tickets[t.id] = t
+	s.bytes += t.size
+	s.place(t, now, false)
+}
+
+// ticket reads a request. The ticket is good enough to refuse it, whatever the
+// error.
+func (s *Scheduler) ticket(m *bus.Msg, now time.Time) (*ticket, *bus.Error) {
+	t := &ticket{m: m, reply: m.Reply, came: now, size: len(m.Data)}
+	if m.Header == nil {
+		m.Header = make(bus.Header)
+	}
+	h := m.Header
+	t.framed = bus.FirstHeader(h, bus.HeaderWindow) != ""
+	var err error
+	if t.model, t.api, err = bus.ParseRequestSubject(m.Subject); err != nil {
+		return t, bus.Errorf(bus.ReasonBadRequest, "%w", err)
+	}
+	if !t.api.Known() {
+		return t, bus.Errorf(bus.ReasonRouteNotFound, "the API %q does not exist", t.api)
+	}
+	if _, ok := t.api.EnginePath(bus.FirstHeader(h, bus.HeaderPath)); !ok {
+		return t, bus.Errorf(bus.ReasonRouteNotFound, "the API %q has no path %q", t.api, bus.FirstHeader(h, bus.HeaderPath))
+	}
+	if bus.FirstHeader(h, bus.HeaderStream) == "" {
+		if e := describe(t); e != nil {
+			return t, e
+		}
+	}
+	budget, ok := bus.Budget(h)
+	if !ok {
+		budget = bus.DefaultTimeout
+	}
+	t.until = now.Add(budget)
+	if n, err := strconv.Atoi(bus.FirstHeader(h, bus.HeaderTries)); err == nil && n > 0 {
+		t.tries = n
+	}
+	if list := bus.FirstHeader(h, bus.HeaderExclude); list != "" {
+		for id := range strings.SplitSeq(list, ",") {
+			t.exclude(id)
+		}
+	}
+	h[bus.HeaderModel] = []string{t.model}
+	h[bus.HeaderAPI] = []string{string(t.api)}
+	h[bus.HeaderReply] = []string{t.reply}
+	return t, nil
+}
+
+// describe looks at the body of a caller that did not say what it holds.
+func describe(t *ticket) *bus.Error {
+	h := t.m.Header
+	for _, name := range []string{bus.HeaderSplice, bus.HeaderStrip, bus.HeaderBody, bus.HeaderSize} {
+		delete(h, name)
+	}
+	contentType := "application/json"
+	for name, v := range h {
+		if strings.EqualFold(name, "Content-Type") && len(v) > 0 {
+			contentType = v[0]
+			delete(h, name)
+			break
+		}
+	}
+	h["Content-Type"] = []string{contentType}
+	facts, err := bus.Peek(t.api, contentType, t.m.Data)
+	if err != nil {
+		return bus.AsError(err)
+	}
+	if facts.Model != "" && facts.Model != t.model {
+		return &bus.Error{Reason: bus.ReasonBadRequest, Param: "model", Message: "the body names another model than the subject"}
+	}
+	bus.Describe(h, t.api, t.model, facts)
+	if bus.FirstHeader(h, bus.HeaderID) == "" {
+		h[bus.HeaderID] = []string{bus.NewRequestID()}
+	}
+	return nil
+}
+
+func (t *ticket) exclude(agent string) {
+	if t.excluded == nil {
+		t.excluded = make(map[string]bool)
+	}
+	if len(t.excluded) < 64 {
+		t.excluded[agent] = true
+	}
+}
+
+// place dispatches a ticket, lets it wait, or refuses it. again tells that it was
+// dispatched before and keeps its turn. s.mu is held.
+func (s *Scheduler) place(t *ticket, now time.Time, again bool) {
+	// Whoever waits goes first.
+	if !again && s.waiting.Depth(t.model) > 0 {
+		s.wait(t, now, false)
+		return
+	}
+	v, verdict := s.fleet.pick(t.model, t.excluded, now)
+	switch {
+	case verdict == policy.Chosen:
+		s.dispatch(t, v, now)
+	case verdict == policy.NoCapacity:
+		s.wait(t, now, again)
+	case t.failure != nil:
+		s.relay(t)
+	case verdict == policy.AllFailed:
+		s.refuse(t, bus.Errorf(bus.ReasonEngineLost, "every agent that serves the model failed the request"))
+	case verdict == policy.NoModel && !s.fleet.known[t.model]:
+		s.refuse(t, &bus.Error{
+			Reason: bus.ReasonModelNotFound, Param: "model", Message: "The model `" + t.model + "` does not exist.",
+			Hint: "GET /v1/models lists those that do",
+		})
+	default:
+		s.refuse(t, &bus.Error{
+			Reason: bus.ReasonNoAgents, Message: "no agent can serve the model `" + t.model + "` now", RetryAfter: 2 * time.Second,
+		})
+	}
+}
+
+// wait puts a ticket into its model's queue.
+func (s *Scheduler) wait(t *ticket, now time.Time, again bool) {
+	if again && !t.queued.IsZero() {
+		t.item = s.waiting.PushFront(t.model, t)
+	} else {
+		item, err := s.waiting.Push(t.model, t)
+		if err != nil {
+			s.refuse(t, &bus.Error{
+				Reason: bus.ReasonQueueFull, RetryAfter: time.Second,
+				Message: "all agents that serve the model are full, and " + strconv.Itoa(s.cfg.QueueDepth) + " requests wait",
+			})
+			return
+		}
+		t.item = item
+		s.counters.Queued++
+	}
+	t.phase, t.queued, t.said = waitingPhase, now, now
+	if t.framed {
+		s.holder.Queued(t.reply, t.id)
+	}
+}
+
+// unqueue takes a ticket out of its queue.
+func (s *Scheduler) unqueue(t *ticket, now time.Time) {
+	if t.item == nil {
+		return
+	}
+	s.waiting.Remove(t.item)
+	t.item = nil
+	t.waited += now.Sub(t.queued)
+}
+
+// dispatch sends a ticket to an agent, which accepts or refuses it.
+func (s *Scheduler) dispatch(t *ticket, v *agentView, now time.Time) {
+	s.unqueue(t, now)
+	h := t.m.Header
+	bus.SetBudget(h, t.until.Sub(now))
+	h[bus.HeaderTries] = []string{strconv.Itoa(t.tries)}
+	if ms := t.waited.Milliseconds(); ms > 0 {
+		h[bus.HeaderQueueMs] = []string{strconv.FormatInt(ms, 10)}
+	}
+	t.attempts++
+	t.attempt = s.holder.AttemptID(t.id, t.attempts)
+	t.phase, t.agent, t.epoch, t.sent = dispatched, v, v.record.Epoch, now
+	v.pending[t.attempt] = true
+	s.counters.Dispatches++
+	if err := s.holder.Dispatch(t.m, v.record.ID, t.epoch, t.id, t.attempts); err != nil {
+		// The bus is away. The clock comes back to it.
+		s.log.Debug("dispatch not sent", "attempt", t.attempt, "err", err)
+	}
+}
+
+// drop forgets a ticket.
+func (s *Scheduler) drop(t *ticket) {
+	if s.tickets[t.id] != t {
+		return
+	}
+	s.unqueue(t, time.Now())
+	if t.agent != nil {
+		delete(t.agent.pending, t.attempt)
+	}
+	delete(s.tickets, t.id)
+	s.bytes -= t.size
+}
+
+// refuse ends a ticket with an error made here.
+func (s *Scheduler) refuse(t *ticket, e *bus.Error) {
+	s.counters.Rejected[e.Reason]++
+	s.holder.Refuse(t.reply, t.id, t.framed, e)
+	s.drop(t)
+}
+
+// relay ends a ticket with what its last try brought.
+func (s *Scheduler) relay(t *ticket) {
+	s.counters.Rejected[t.failure.Err().Reason]++
+	s.holder.Relay(t.reply, t.id, t.framed, *t.failure, t.attempts)
+	s.drop(t)
+}
+
+// republish hands a ticket over to the other schedulers, as it came.
+func (s *Scheduler) republish(t *ticket, now time.Time) {
+	m := &bus.Msg{Subject: t.m.Subject, Reply: t.reply, Header: t.m.Header, Data: t.m.Data}
+	for _, name := range []string{bus.HeaderModel, bus.HeaderAPI, bus.HeaderReply, bus.HeaderAttempt, bus.HeaderSched} {
+		delete(m.Header, name)
+	}
+	bus.SetBudget(m.Header, t.until.Sub(now))
+	s.holder.Republish(m)
+	s.drop(t)
+}
