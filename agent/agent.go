@@ -118,29 +118,23 @@ func (a *Agent) Run(ctx context.Context) error {
 	return err
 }
 
-// drain waits until the work in flight is done.
+// drain waits until the work in flight is done and its ends were acknowledged.
 func (a *Agent) drain(ctx context.Context) {
 	a.setDraining(true, true)
-	done := make(chan struct{})
-	go func() {
-		for a.Active() > 0 {
-			time.Sleep(20 * time.Millisecond)
-		}
-		a.responder.Settle(ctx)
-		close(done)
-	}()
 	if n := a.Active(); n > 0 {
 		a.log.Info("draining", "active", n, "timeout", a.cfg.DrainTimeout)
 	}
-	t := time.NewTimer(a.cfg.DrainTimeout)
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-		a.log.Warn("drain timeout; work in flight is cut", "active", a.Active())
-		a.abortAll()
-		<-done
+	until := time.Now().Add(a.cfg.DrainTimeout)
+	for a.Active() > 0 {
+		if time.Now().After(until) {
+			a.log.Warn("drain timeout; work in flight is cut", "active", a.Active())
+			a.abortAll()
+			break
+		}
+		time.Sleep(20 * time.Millisecond)
 	}
+	a.work.Wait()
+	a.responder.Settle(ctx)
 }
 
 func (a *Agent) setDraining(on, stopping bool) {

@@ -67,6 +67,7 @@ const (
 	verbResend = "resend"
 	verbCancel = "cancel"
 	verbPing   = "ping"
+	verbAsk    = "ask" // of a scheduler: answered only if the attempt is not known
 )
 
 // parseControl splits what follows a control prefix: the attempt or ticket, the

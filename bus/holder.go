@@ -21,6 +21,7 @@ type HolderHandlers struct {
 	Failed     func(attempt string, f Failure) // an attempt failed before its first byte
 	Cancel     func(ticket string)             // the caller gave up
 	Ping       func(ticket string)             // the caller asks whether its request is held
+	Gone       func(ticket string)             // the agent knows nothing of the attempt any more
 	Nobody     func(ticket string)             // nobody listens to the caller's inbox
 	NoDispatch func(ticket string, try int)    // a dispatch reached nobody
 	Beat       func(Record)                    // an agent's beat
@@ -87,6 +88,8 @@ func (o *Holder) control(m *Msg, h HolderHandlers) {
 	ticket, verb, seq, ok := parseControl(m.Subject[len(o.prefix):])
 	switch {
 	case !ok:
+	case verb == verbGone:
+		h.Gone(ticket)
 	case noResponders(m):
 		if verb == verbDispatch {
 			h.NoDispatch(ticket, int(seq))
@@ -100,7 +103,12 @@ func (o *Holder) control(m *Msg, h HolderHandlers) {
 	}
 }
 
-const verbDispatch = "dispatch"
+// The words below a scheduler's control subjects, beside those of callers: the
+// reply subject of a dispatch, and the answer to verbAsk.
+const (
+	verbDispatch = "dispatch"
+	verbGone     = "gone"
+)
 
 // AttemptID names the n-th attempt of a ticket, the first being 1.
 func (o *Holder) AttemptID(ticket string, n int) string {
@@ -120,6 +128,12 @@ func (o *Holder) Dispatch(m *Msg, agent, epoch, ticket string, n int) error {
 // CancelAttempt tells an agent that an attempt is not wanted.
 func (o *Holder) CancelAttempt(agent, epoch, attempt string) {
 	_ = o.nc.Publish(AgentControlPrefix(agent, epoch)+attempt+"."+verbCancel, nil)
+}
+
+// Ask asks an agent whether it still knows an attempt; [HolderHandlers.Gone] hears
+// it if not, or if there is no such agent.
+func (o *Holder) Ask(agent, epoch, attempt, ticket string) {
+	_ = o.nc.PublishRequest(AgentControlPrefix(agent, epoch)+attempt+"."+verbAsk, o.prefix+ticket+"."+verbGone, nil)
 }
 
 // Queued tells a framed caller that its request is held.

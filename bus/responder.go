@@ -20,6 +20,7 @@ const (
 	ackEvery       = 2 * time.Second  // callers acknowledge at least so often
 	silentAfter    = 15 * time.Second // no acknowledgement for so long is a dead caller
 	lingerFor      = 10 * time.Second // how long an ended stream can be asked for again
+	forgetAfter    = 2 * time.Minute  // without a bus, nobody will ask any more
 )
 
 // Responder is the agent's side of the request protocol: it owns the control
@@ -36,8 +37,8 @@ type Responder struct {
 	senders   map[string]*Sender
 	callers   map[string]*caller
 	refused   map[string]time.Time // attempts cancelled before they came
-	lastUp    time.Time            // when our connection last came back
 	connected bool
+	turned    time.Time // when connected last changed
 }
 
 // caller is one reply inbox prefix: one connection of a gateway, or one bare
@@ -130,6 +131,8 @@ func (r *Responder) Streams() int {
 
 // Settle waits until the ends of all answers were acknowledged, or given up.
 func (r *Responder) Settle(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, lingerFor)
+	defer cancel()
 	for r.Streams() > 0 && ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
@@ -183,6 +186,9 @@ func (r *Responder) control(m *Msg) {
 			r.refused[id] = time.Now()
 		}
 		r.mu.Unlock()
+		if verb == verbAsk && m.Reply != "" {
+			_ = r.nc.Publish(m.Reply, nil)
+		}
 		return
 	}
 	c := r.callers[callerKey(s)]
@@ -193,7 +199,7 @@ func (r *Responder) control(m *Msg) {
 		r.mu.Unlock()
 		return
 	}
-	if c != nil {
+	if c != nil && verb != verbAsk {
 		c.interest = Interest{}
 	}
 	r.mu.Unlock()
@@ -219,8 +225,8 @@ func noResponders(m *Msg) bool {
 func (r *Responder) tick(now time.Time) {
 	up := r.nc.IsConnected()
 	r.mu.Lock()
-	if up && !r.connected {
-		r.lastUp = now
+	if up != r.connected {
+		r.turned = now
 		for _, c := range r.callers {
 			c.interest = Interest{}
 		}
@@ -231,7 +237,7 @@ func (r *Responder) tick(now time.Time) {
 			delete(r.refused, id)
 		}
 	}
-	settled := now.Sub(r.lastUp) > reconnectGrace
+	settled := up && now.Sub(r.turned) > reconnectGrace
 	gone := make(map[string]bool)
 	var probes []*Sender
 	for key, c := range r.callers {
@@ -255,7 +261,7 @@ func (r *Responder) tick(now time.Time) {
 		}
 		list = append(list, s)
 	}
-	lastUp := r.lastUp
+	turned := r.turned
 	r.mu.Unlock()
 
 	for _, s := range probes {
@@ -266,8 +272,8 @@ func (r *Responder) tick(now time.Time) {
 			s.die(Errorf(ReasonCancelled, "nobody listens to the caller's inbox"))
 			continue
 		}
-		if up {
-			r.watch(s, now, lastUp)
+		if up || now.Sub(turned) > forgetAfter {
+			r.watch(s, now, turned)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (s *Scheduler) notes(state bus.State, notes []bus.AttemptNote) {
 func (s *Scheduler) note(t *ticket, note bus.Note, now time.Time) {
 	switch {
 	case note == bus.NoteAccepted:
-		t.phase = accepted
+		t.phase, t.said = accepted, now
 	case note == bus.NoteFirst, note == bus.NoteEnd:
 		s.drop(t)
 	case note.Refusal():
@@ -165,6 +165,19 @@ func (s *Scheduler) nobody(ticket string) {
 // often the inbox of a bare one is probed.
 const keepalive = time.Second
 
+// askEvery is how often an agent is asked whether it still has a request that it
+// accepted: the note that it ended may have been lost.
+const askEvery = 5 * time.Second
+
+// gone takes an agent's word that it knows nothing of a request any more.
+func (s *Scheduler) gone(ticket string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.tickets[ticket]; t != nil && t.phase == accepted {
+		s.drop(t)
+	}
+}
+
 // tick does what time asks for.
 func (s *Scheduler) tick(now time.Time) {
 	s.mu.Lock()
@@ -259,6 +272,10 @@ func (s *Scheduler) tickAccepted(t *ticket, now time.Time) {
 	case now.After(t.until.Add(keepalive)):
 		s.drop(t) // the agent ended it
 	case live:
+		if now.Sub(t.said) >= askEvery {
+			t.said = now
+			s.holder.Ask(t.agent.record.ID, t.epoch, t.attempt, t.id)
+		}
 	case t.framed:
 		s.drop(t) // the caller comes again
 	default:

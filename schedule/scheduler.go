@@ -53,7 +53,7 @@ func New(cfg Config, link *bus.Link) (*Scheduler, error) {
 	s.counters.Rejected = make(map[bus.Reason]uint64)
 	var err error
 	s.holder, err = bus.NewHolder(link, s.id, bus.HolderHandlers{
-		Notes: s.notes, Failed: s.failed, Cancel: s.cancelled, Ping: s.pinged, Nobody: s.nobody,
+		Notes: s.notes, Failed: s.failed, Cancel: s.cancelled, Ping: s.pinged, Nobody: s.nobody, Gone: s.gone,
 		NoDispatch: s.noDispatch, Beat: s.beat,
 	})
 	if err != nil {
