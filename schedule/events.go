@@ -180,8 +180,16 @@ func (s *Scheduler) gone(ticket string) {
 
 // tick does what time asks for.
 func (s *Scheduler) tick(now time.Time) {
+	up := s.link.Connected()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if up && !s.up {
+		s.rejoin(now)
+	}
+	s.up = up
+	if !up || now.Before(s.settled) {
+		return
+	}
 	for _, v := range s.fleet.agents {
 		if now.Sub(v.at) > bus.GoneAfter {
 			s.fleet.remove(v)
@@ -198,6 +206,20 @@ func (s *Scheduler) tick(now time.Time) {
 		}
 	}
 	s.tickFront(now)
+}
+
+// settleFor is how long a scheduler that was cut off leaves its old requests alone:
+// their callers may have gone to another, and say so when they hear of this one.
+const settleFor = 300 * time.Millisecond
+
+// rejoin tells the callers of all requests that they are still held here.
+func (s *Scheduler) rejoin(now time.Time) {
+	s.settled = now.Add(settleFor)
+	for _, t := range s.tickets {
+		if t.framed && t.phase != accepted {
+			s.holder.Queued(t.reply, t.id)
+		}
+	}
 }
 
 func (s *Scheduler) tickWaiting(t *ticket, now time.Time) {

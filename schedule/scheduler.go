@@ -25,6 +25,8 @@ type Scheduler struct {
 	next     uint64
 	bytes    int // of the bodies held
 	leaving  bool
+	up       bool      // the bus was there at the last tick
+	settled  time.Time // when old requests may be touched again
 	counters Counters
 }
 
@@ -49,7 +51,7 @@ func New(cfg Config, link *bus.Link) (*Scheduler, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	s := &Scheduler{cfg: cfg, id: bus.NewID(), link: link, log: cfg.Log, fleet: newFleet(), tickets: make(map[string]*ticket)}
-	s.waiting.MaxDepth = cfg.QueueDepth
+	s.waiting.MaxDepth, s.up = cfg.QueueDepth, true
 	s.counters.Rejected = make(map[bus.Reason]uint64)
 	var err error
 	s.holder, err = bus.NewHolder(link, s.id, bus.HolderHandlers{

@@ -4,6 +4,7 @@ package bustest
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 )
@@ -17,7 +18,27 @@ func Bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
 	emptyPools()
 	defer emptyPools()
+	defer func() {
+		if r := recover(); r != nil {
+			// The panic of a bubble with goroutines left does not name them.
+			t.Logf("goroutines left:\n%s", leaked())
+			panic(r)
+		}
+	}()
 	synctest.Test(t, f)
+}
+
+// leaked gives the stacks of the goroutines within bubbles.
+func leaked() string {
+	buf := make([]byte, 4<<20)
+	buf = buf[:runtime.Stack(buf, true)]
+	var out []string
+	for g := range strings.SplitSeq(string(buf), "\n\n") {
+		if first, _, _ := strings.Cut(g, "\n"); strings.Contains(first, "synctest bubble") {
+			out = append(out, g)
+		}
+	}
+	return strings.Join(out, "\n\n")
 }
 
 // emptyPools runs the garbage collector twice: once for a pool, once for what a

@@ -15,6 +15,7 @@ import (
 type Bus struct {
 	t   testing.TB
 	cfg bus.ServerConfig
+	one chan struct{} // held while the server starts or stops; a mutex would stop virtual time
 
 	mu  sync.Mutex
 	srv *bus.Server
@@ -23,14 +24,19 @@ type Bus struct {
 // NewBus starts a server without a socket. With a data directory it has JetStream.
 func NewBus(t testing.TB, dataDir string) *Bus {
 	t.Helper()
-	b := &Bus{t: t, cfg: bus.ServerConfig{Name: "test", DataDir: dataDir, Domain: "test"}}
+	b := &Bus{t: t, one: make(chan struct{}, 1), cfg: bus.ServerConfig{Name: "test", DataDir: dataDir, Domain: "test"}}
 	b.Start()
 	return b
 }
 
-// Start starts the server, again after [Bus.Stop].
+// Start starts the server, again after [Bus.Stop]. It does nothing if it runs.
 func (b *Bus) Start() {
 	b.t.Helper()
+	b.one <- struct{}{}
+	defer func() { <-b.one }()
+	if b.running() != nil {
+		return
+	}
 	srv, err := bus.NewServer(b.cfg)
 	if err != nil {
 		b.t.Fatal(err)
@@ -42,6 +48,8 @@ func (b *Bus) Start() {
 
 // Stop stops the server and cuts all its connections.
 func (b *Bus) Stop() {
+	b.one <- struct{}{}
+	defer func() { <-b.one }()
 	b.mu.Lock()
 	srv := b.srv
 	b.srv = nil
@@ -51,10 +59,14 @@ func (b *Bus) Stop() {
 	}
 }
 
-func (b *Bus) conn() (net.Conn, error) {
+func (b *Bus) running() *bus.Server {
 	b.mu.Lock()
-	srv := b.srv
-	b.mu.Unlock()
+	defer b.mu.Unlock()
+	return b.srv
+}
+
+func (b *Bus) conn() (net.Conn, error) {
+	srv := b.running()
 	if srv == nil {
 		return nil, errors.New("the bus is down")
 	}

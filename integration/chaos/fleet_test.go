@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,31 +24,37 @@ import (
 
 // process is one part of the fleet with a wire of its own.
 type process struct {
-	name string
-	wire *bustest.Wire
-	link *bus.Link
-	stop func() // gracefully
-	done chan struct{}
-	once sync.Once
+	name   string
+	wire   *bustest.Wire
+	link   *bus.Link
+	stop   func() // gracefully
+	done   chan struct{}
+	ending atomic.Bool
+	gone   atomic.Bool // it was killed: its counts mean nothing
 }
 
 // kill takes the process off the bus at once, as SIGKILL does: nothing is said.
 func (p *process) kill() {
-	p.once.Do(func() {
-		p.wire.Down()
-		p.link.Close()
-		p.stop()
+	if p.ending.Swap(true) {
 		<-p.done
-	})
+		return
+	}
+	p.gone.Store(true)
+	p.wire.Down()
+	p.link.Close()
+	p.stop()
+	<-p.done
 }
 
 // end stops the process as SIGTERM does.
 func (p *process) end() {
-	p.once.Do(func() {
-		p.stop()
+	if p.ending.Swap(true) {
 		<-p.done
-		p.link.Close()
-	})
+		return
+	}
+	p.stop()
+	<-p.done
+	p.link.Close()
 }
 
 type engine struct {
@@ -216,11 +223,17 @@ func (f *fleet) settle() {
 func (f *fleet) left() string {
 	var b strings.Builder
 	for _, a := range f.agents {
+		if a.gone.Load() {
+			continue
+		}
 		if n, m := a.Active(), a.Streams(); n != 0 || m != 0 {
 			fmt.Fprintf(&b, "agent %s has %d active, %d streams; ", a.name, n, m)
 		}
 	}
 	for _, s := range f.schedulers {
+		if s.gone.Load() {
+			continue
+		}
 		if n, m := s.Held(); n != 0 || m != 0 || s.Waiting() != 0 {
 			fmt.Fprintf(&b, "a scheduler holds %d requests, %d bytes, %d waiting; ", n, m, s.Waiting())
 		}
@@ -260,6 +273,11 @@ type result struct {
 	body   []byte
 	err    error
 	took   time.Duration
+	first  time.Time // when the first byte of the body came; zero if none did
+}
+
+func requestBody(id int, stream bool) string {
+	return fmt.Sprintf(`{"model":"m","stream":%v,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"request-%d-"}]}`, stream, id)
 }
 
 // ask sends one request with a body that names it.
@@ -267,7 +285,7 @@ func (g *gatewayProcess) ask(ctx context.Context, id int, stream bool) (r result
 	began := time.Now()
 	defer func() { r.took = time.Since(began) }()
 	r.id = id
-	body := fmt.Sprintf(`{"model":"m","stream":%v,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"request-%d-"}]}`, stream, id)
+	body := requestBody(id, stream)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://gateway/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		r.err = err
@@ -280,6 +298,13 @@ func (g *gatewayProcess) ask(ctx context.Context, id int, stream bool) (r result
 	}
 	defer resp.Body.Close()
 	r.status = resp.StatusCode
-	r.body, r.err = io.ReadAll(resp.Body)
+	one := make([]byte, 1)
+	if n, err := io.ReadFull(resp.Body, one); n == 0 {
+		r.err = err
+		return r
+	}
+	r.first = time.Now()
+	rest, err := io.ReadAll(resp.Body)
+	r.body, r.err = append(one, rest...), err
 	return r
 }
