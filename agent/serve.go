@@ -20,7 +20,7 @@ import (
 const (
 	streamBuffer = 4 << 10
 	bodyBuffer   = 64 << 10
-	maxFailBody  = 64 << 10
+	maxFailBody  = 1 << 20  // of an engine's error
 	bareHeadroom = 16 << 10 // of the NATS message that a bare caller gets
 )
 
@@ -80,7 +80,9 @@ func (j *job) request() (*http.Request, *bus.Error) {
 	// A socket that the engine closed while it was idle fails before any byte of
 	// an answer; net/http then sends the request again, on another, if it knows
 	// that this is safe. A nil value says so and is not sent.
-	req.Header["X-Idempotency-Key"] = nil
+	if _, ok := req.Header["X-Idempotency-Key"]; !ok {
+		req.Header["X-Idempotency-Key"] = nil
+	}
 	if _, ok := req.Header["User-Agent"]; !ok {
 		req.Header["User-Agent"] = nil
 	}
@@ -163,9 +165,14 @@ func (j *job) stopped(cause *bus.Error) {
 // failed hands an engine's refusal or failure to the scheduler, which knows where
 // else the request can run.
 func (j *job) failed(class bus.Class, resp *http.Response) {
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxFailBody))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxFailBody+1))
 	if err != nil && j.cause() != nil {
 		j.stopped(j.cause())
+		return
+	}
+	if err != nil || len(body) > maxFailBody {
+		// Half a body must not look like a whole one.
+		j.report(class, 0, nil, nil)
 		return
 	}
 	j.report(class, resp.StatusCode, resp.Header, body)

@@ -11,8 +11,12 @@ import (
 // longer one is not the usage chunk.
 const maxHeld = 64 << 10
 
-// tailBytes is how much of the end of a stream is kept to see whether it finished.
-const tailBytes = 2 << 10
+// The last events of a stream are kept to see whether it finished: the end, and a
+// usage event and a [DONE] behind it. Of a long one the beginning is enough.
+const (
+	keptEvents = 3
+	keptBytes  = 8 << 10
+)
 
 // sseStream watches a stream of server-sent events go by. It changes nothing but
 // this: when strip is set, the event that holds only usage is left out.
@@ -25,10 +29,14 @@ type sseStream struct {
 
 	held     []byte // the event that is not complete
 	big      bool   // it is too long to be looked at; its bytes pass
+	keptBig  bool   // its beginning is kept
 	lineFull bool   // the present line is not empty
 	afterCR  bool
+	cutCR    bool // the last read ended behind a CR that ended an event
+	dropped  bool // that event was left out
 	out      []byte
-	tail     []byte
+	kept     [keptEvents][]byte // a ring
+	next     int                // in kept
 	used     bus.Usage
 	hasUsage bool
 }
@@ -36,12 +44,19 @@ type sseStream struct {
 // feed takes bytes as read and gives the bytes to forward. The result is valid
 // until the next call and may alias p.
 func (s *sseStream) feed(p []byte) []byte {
-	s.tail = append(s.tail, p...)
-	if over := len(s.tail) - tailBytes; over > tailBytes {
-		s.tail = append(s.tail[:0], s.tail[over:]...)
-	}
+	whole := p
 	s.out = s.out[:0]
 	same := s.strip && len(s.held) == 0 // so far the output is p itself
+	if s.cutCR && len(p) > 0 {
+		// The LF of a CRLF belongs to the event before it.
+		s.cutCR = false
+		if p[0] == '\n' {
+			p, s.afterCR = p[1:], false
+			if s.strip && !s.dropped {
+				s.out, same = append(s.out, '\n'), false
+			}
+		}
+	}
 	at := 0
 	for at < len(p) {
 		n := s.eventEnd(p[at:])
@@ -49,25 +64,26 @@ func (s *sseStream) feed(p []byte) []byte {
 			break
 		}
 		ev := p[at : at+n]
-		whole := ev
 		if len(s.held) > 0 {
 			s.held = append(s.held, ev...)
-			whole = s.held
+			ev = s.held
 		}
-		drop := !s.big && s.look(whole) && s.strip
+		drop := !s.big && s.look(ev) && s.strip
+		s.keep(ev)
 		if drop && same {
 			s.out, same = append(s.out, p[:at]...), false
 		}
 		if !same && !drop {
-			s.out = append(s.out, whole...)
+			s.out = append(s.out, ev...)
 		}
 		s.held, s.big = s.held[:0], false
 		at += n
+		s.cutCR, s.dropped = s.afterCR && at == len(p), drop
 	}
 	rest := p[at:]
 	if !s.strip {
 		s.hold(rest)
-		return p
+		return whole
 	}
 	if same && (len(rest) == 0 || s.big) {
 		return p
@@ -86,6 +102,19 @@ func (s *sseStream) feed(p []byte) []byte {
 	return s.out
 }
 
+// keep remembers the beginning of an event among the last ones. A comment is none.
+func (s *sseStream) keep(ev []byte) {
+	if len(ev) == 0 || ev[0] == ':' && !bytes.Contains(ev, []byte("data")) || ev[0] == '\n' || ev[0] == '\r' {
+		return
+	}
+	if s.big && s.keptBig {
+		s.keptBig = false
+		return // its beginning was kept when it grew too long
+	}
+	s.kept[s.next] = append(s.kept[s.next][:0], ev[:min(len(ev), keptBytes)]...)
+	s.next = (s.next + 1) % keptEvents
+}
+
 // hold keeps the beginning of an event, unless it gets too long.
 func (s *sseStream) hold(p []byte) {
 	switch {
@@ -93,7 +122,8 @@ func (s *sseStream) hold(p []byte) {
 	case len(s.held)+len(p) <= maxHeld:
 		s.held = append(s.held, p...)
 	default:
-		s.big = true
+		s.keep(append(s.held[:len(s.held):len(s.held)], p...))
+		s.big, s.keptBig = true, true
 		if !s.strip {
 			s.held = s.held[:0]
 		}
@@ -209,21 +239,50 @@ func eventData(ev []byte) []byte {
 // finished reports whether the stream came to the end that its dialect has, or
 // told an error of its own. A dialect that is not known always has.
 func (s *sseStream) finished() bool {
-	var marks []string
 	switch s.api {
-	case bus.Chat, bus.Completions:
-		marks = []string{"[DONE]", `"finish_reason":"`, `"finish_reason": "`, `"error"`}
-	case bus.Responses:
-		marks = []string{"response.completed", "response.failed", "response.incomplete", `"error"`, "[DONE]"}
-	case bus.Messages:
-		marks = []string{"message_stop", `"error"`}
+	case bus.Chat, bus.Completions, bus.Responses, bus.Messages:
 	default:
 		return true
 	}
-	for _, m := range marks {
-		if bytes.Contains(s.tail, []byte(m)) {
+	for _, ev := range append(s.kept[:], s.held) {
+		if final(ev) {
 			return true
 		}
 	}
 	return false
+}
+
+// finalTypes are the types of the events that end a Responses or Messages stream.
+var finalTypes = map[string]bool{
+	"response.completed": true, "response.failed": true, "response.incomplete": true, "message_stop": true, "error": true,
+}
+
+// final reports whether an event ends a stream, in any of the dialects.
+func final(ev []byte) bool {
+	data := eventData(ev)
+	if string(data) == "[DONE]" {
+		return true
+	}
+	if len(ev) >= keptBytes {
+		// Only its beginning is here: the name of the event must do.
+		name, _, _ := bytes.Cut(ev, []byte("\n"))
+		name, ok := bytes.CutPrefix(name, []byte("event:"))
+		return ok && finalTypes[string(bytes.TrimSpace(name))]
+	}
+	var chunk struct {
+		Type    string          `json:"type"`
+		Error   json.RawMessage `json:"error"`
+		Choices []struct {
+			FinishReason *string `json:"finish_reason"`
+		} `json:"choices"`
+	}
+	if json.Unmarshal(data, &chunk) != nil {
+		return false
+	}
+	for _, c := range chunk.Choices {
+		if c.FinishReason != nil {
+			return true
+		}
+	}
+	return finalTypes[chunk.Type] || len(chunk.Error) > 0 && string(chunk.Error) != "null"
 }

@@ -83,6 +83,7 @@ func (f Failure) answer(receipt Header) (Header, []byte, bool) {
 		}
 	}
 	set(receipt, HeaderStatus, strconv.Itoa(f.Status))
+	set(receipt, HeaderBytes, strconv.Itoa(len(f.Body)))
 	return receipt, f.Body, true
 }
 

@@ -57,7 +57,7 @@ const maxRefused = 4096
 // how long a caller may leave its window full. The caller runs [Responder.Run].
 func NewResponder(link *Link, agent, epoch string, stall time.Duration) (*Responder, error) {
 	r := &Responder{
-		nc: link.Data[0], link: link, prefix: AgentControlPrefix(agent, epoch), stall: stall,
+		nc: link.Data[0], link: link, prefix: AgentControlPrefix(agent, epoch), stall: stall, connected: true,
 		senders: make(map[string]*Sender), callers: make(map[string]*caller), refused: make(map[string]time.Time),
 	}
 	var err error

@@ -109,7 +109,7 @@ func failedResponse(id, model string, seen *tail, e *bus.Error) []byte {
 		Type           string   `json:"type"`
 		SequenceNumber int64    `json:"sequence_number"`
 		Response       response `json:"response"`
-	}{"response.failed", seen.sequence() + 1, response{
+	}{"response.failed", seen.number + 1, response{
 		ID: seen.responseID, Object: "response", Status: "failed", Error: apiError{"server_error", e.Message}, Model: model, Output: []string{},
 	}}
 	if doc.Response.ID == "" {

@@ -44,7 +44,7 @@ type exchange struct {
 // infer serves one request for a model.
 func (g *Gateway) infer(w http.ResponseWriter, r *http.Request, route bus.Route) {
 	x := &exchange{g: g, w: w, r: r, route: route, id: requestID(w, r), began: time.Now(), rc: http.NewResponseController(w)}
-	x.seen.api = route.API
+	x.seen.api, x.seen.number = route.API, -1
 	g.counters.active.Add(1)
 	defer g.counters.active.Add(-1)
 	x.done(x.run())
@@ -75,6 +75,9 @@ func (x *exchange) run() error {
 	head, err := call.Head()
 	if err != nil {
 		return x.broken(bus.AsError(err))
+	}
+	if x.written && (head.Status != http.StatusOK || !isEvents(head.Header)) {
+		return x.misfit(head, call)
 	}
 	x.head(head, call)
 	return x.copy(call)
@@ -116,7 +119,7 @@ func (x *exchange) head(head *bus.Head, call *bus.Call) {
 		h[name] = values
 	}
 	x.receipt(h, head)
-	x.sse = strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
+	x.sse = isEvents(h)
 	if end := call.Complete(); end != nil && !x.sse {
 		h["Content-Length"] = []string{strconv.FormatInt(end.Bytes, 10)}
 	}
@@ -129,6 +132,10 @@ func (x *exchange) head(head *bus.Head, call *bus.Call) {
 	x.w.WriteHeader(head.Status)
 	x.written = true
 	x.g.counters.status(head.Status)
+}
+
+func isEvents(h http.Header) bool {
+	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
 }
 
 func (x *exchange) receipt(h http.Header, head *bus.Head) {

@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"bytes"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 
@@ -28,6 +30,39 @@ func (x *exchange) keepAlive(call *bus.Call) {
 			return
 		}
 	}
+}
+
+// maxMisfit bounds an answer that becomes an event, in bytes.
+const maxMisfit = 64 << 10
+
+// misfit ends a stream whose head was written early and whose answer is none: the
+// engine's error becomes an event in the dialect of the endpoint.
+func (x *exchange) misfit(head *bus.Head, call *bus.Call) error {
+	var body []byte
+	for len(body) < maxMisfit {
+		p, err := call.Read()
+		if err != nil {
+			break
+		}
+		body = append(body, p...)
+	}
+	e := bus.Errorf(bus.ReasonEngineError, "the engine answers %d", head.Status)
+	x.g.counters.broken.Add(1)
+	event := errorEvent(x.route.API, x.id, x.model, &x.seen, e)
+	var line bytes.Buffer
+	var said struct {
+		Error json.RawMessage `json:"error"`
+	}
+	if x.route.API != bus.Responses && json.Unmarshal(body, &said) == nil && said.Error != nil && json.Compact(&line, body) == nil {
+		name := ""
+		if x.route.API == bus.Messages {
+			name = "event: error\n"
+		}
+		event = []byte(name + "data: " + line.String() + "\n\n")
+	}
+	_, _ = x.w.Write(event)
+	_ = x.rc.Flush()
+	return e
 }
 
 // comments writes a comment for each silent interval, between events only. It

@@ -12,19 +12,15 @@ type tail struct {
 	api        bus.API
 	last       []byte // the last bytes that were written
 	responseID string // of a Responses stream
+	number     int64  // last sequence number of a Responses stream, -1 if none was seen
 }
 
 const tailBytes = 512
 
 // saw takes bytes that go to the client.
 func (t *tail) saw(p []byte) {
-	if t.api == bus.Responses && t.responseID == "" {
-		if i := bytes.Index(p, []byte(`"id":"resp_`)); i >= 0 {
-			rest := p[i+len(`"id":"`):]
-			if j := bytes.IndexByte(rest, '"'); j >= 0 {
-				t.responseID = string(rest[:j])
-			}
-		}
+	if t.api == bus.Responses {
+		t.sawResponse(p)
 	}
 	if len(p) >= tailBytes {
 		t.last = append(t.last[:0], p[len(p)-tailBytes:]...)
@@ -50,21 +46,24 @@ func (t *tail) separator() []byte {
 	return []byte("\n\n")
 }
 
-// sequence is the last sequence number of a Responses stream, -1 if none was seen.
-func (t *tail) sequence() int64 {
+func (t *tail) sawResponse(p []byte) {
+	if t.responseID == "" {
+		if i := bytes.Index(p, []byte(`"id":"resp_`)); i >= 0 {
+			rest := p[i+len(`"id":"`):]
+			if j := bytes.IndexByte(rest, '"'); j >= 0 {
+				t.responseID = string(rest[:j])
+			}
+		}
+	}
 	const key = `"sequence_number":`
-	i := bytes.LastIndex(t.last, []byte(key))
-	if i < 0 {
-		return -1
+	if i := bytes.LastIndex(p, []byte(key)); i >= 0 {
+		rest := p[i+len(key):]
+		n := 0
+		for n < len(rest) && '0' <= rest[n] && rest[n] <= '9' {
+			n++
+		}
+		if v, err := strconv.ParseInt(string(rest[:n]), 10, 64); err == nil {
+			t.number = v
+		}
 	}
-	rest := t.last[i+len(key):]
-	n := 0
-	for n < len(rest) && '0' <= rest[n] && rest[n] <= '9' {
-		n++
-	}
-	v, err := strconv.ParseInt(string(rest[:n]), 10, 64)
-	if err != nil {
-		return -1
-	}
-	return v
 }

@@ -102,6 +102,9 @@ func (s *Scheduler) ticket(m *bus.Msg, now time.Time) (*ticket, *bus.Error) {
 			return t, e
 		}
 	}
+	if limit := s.link.MaxPayload() - dispatchHeadroom; headerBytes(h)+len(m.Data) > limit {
+		return t, bus.Errorf(bus.ReasonTooLarge, "the request has %d bytes with its headers, the limit of one message is %d", headerBytes(h)+len(m.Data), limit)
+	}
 	budget, ok := bus.Budget(h)
 	if !ok {
 		budget = bus.DefaultTimeout
@@ -119,6 +122,20 @@ func (s *Scheduler) ticket(m *bus.Msg, now time.Time) (*ticket, *bus.Error) {
 	h[bus.HeaderAPI] = []string{string(t.api)}
 	h[bus.HeaderReply] = []string{t.reply}
 	return t, nil
+}
+
+// dispatchHeadroom is what the headers of a dispatch may add to a request, in
+// bytes. The limit of the bus counts headers.
+const dispatchHeadroom = 4 << 10
+
+func headerBytes(h bus.Header) int {
+	n := 0
+	for name, values := range h {
+		for _, v := range values {
+			n += len(name) + len(v) + len(": \r\n")
+		}
+	}
+	return n
 }
 
 // describe looks at the body of a caller that did not say what it holds.
