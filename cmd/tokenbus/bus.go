@@ -56,6 +56,18 @@ func (c *busCmd) Run(ctx context.Context) error {
 	if err := newAdmin(func() bool { return true }).serve(p, c.processFlags, log); err != nil {
 		return p.stop(err)
 	}
+	if c.ServerConfig == "" { // with accounts, nobody is let in without a credential
+		link, err := bus.Dial(ctx, bus.Config{Name: "tokenbus bus", InProcess: srv, Log: log})
+		if err != nil {
+			return p.stop(err)
+		}
+		p.onStop("bus link", link.Close)
+		svc, err := link.Announce("tokenbus-bus", semver(), "NATS server of Tokenbus", map[string]string{"name": c.Name, "url": srv.URL()})
+		if err != nil {
+			return p.stop(err)
+		}
+		p.onStop("bus service", svc.Stop)
+	}
 	log.Info("bus listens", "url", srv.URL(), "data", c.Data)
 	return p.wait(ctx)
 }
