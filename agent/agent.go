@@ -32,7 +32,8 @@ type Agent struct {
 	unread bool // the counters of the last life were not read yet
 	saved  bus.AgentCounts
 
-	work sync.WaitGroup // requests in flight
+	work    sync.WaitGroup // requests in flight
+	workers chan *job      // taken by goroutines that have finished another request
 
 	mu     sync.Mutex
 	record bus.Record // all but its State
@@ -50,10 +51,10 @@ func New(cfg Config, link *bus.Link) (*Agent, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	a := &Agent{
-		cfg: cfg, link: link, log: cfg.Log.With("agent", cfg.ID), engine: newEngine(cfg), epoch: bus.NewID(),
+		cfg: cfg, link: link, log: cfg.Log.With("agent", cfg.ID), epoch: bus.NewID(),
 		suspect: make(chan struct{}, 1), dirty: make(chan struct{}, 1), full: make(chan struct{}, 1),
-		write: make(chan struct{}, 1),
-		jobs:  make(map[*job]struct{}), seen: make(map[string]bool),
+		write: make(chan struct{}, 1), workers: make(chan *job),
+		jobs: make(map[*job]struct{}), seen: make(map[string]bool),
 	}
 	a.record = bus.Record{
 		Engine: "openai", EngineHealth: "starting", Version: cfg.Version, Region: cfg.Region, Machine: cfg.Machine,
@@ -63,6 +64,9 @@ func New(cfg Config, link *bus.Link) (*Agent, error) {
 	a.slots.changed = a.beatSoon
 	a.notifier = bus.NewNotifier(link, a.slots.now)
 	var err error
+	if a.engine, err = newEngine(cfg); err != nil {
+		return nil, err
+	}
 	if a.responder, err = bus.NewResponder(link, cfg.ID, a.epoch, cfg.StallTimeout); err != nil {
 		return nil, err
 	}

@@ -53,6 +53,7 @@ func (a *Agent) beat(ctx context.Context) error {
 		case <-a.dirty:
 		case <-t.C:
 			full = true
+			a.notifier.Kick()
 		}
 		select {
 		case <-a.full:
@@ -63,7 +64,7 @@ func (a *Agent) beat(ctx context.Context) error {
 		if full {
 			a.link.PublishJSON(subject, a.snapshot())
 		} else {
-			a.link.PublishJSON(subject, a.slots.now())
+			a.link.PublishJSON(subject+bus.StateSuffix, a.slots.now())
 		}
 		select {
 		case <-ctx.Done():

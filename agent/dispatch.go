@@ -60,16 +60,39 @@ func (a *Agent) dispatch(m *bus.Msg) {
 	a.jobs[j] = struct{}{}
 	a.mu.Unlock()
 	a.work.Add(1)
-	j.sender.Accepted()
 	a.notifier.Say(sched, attempt, bus.NoteAccepted)
-	go func() {
-		defer a.work.Done()
+	select {
+	case a.workers <- j:
+	default:
+		go a.worker(j)
+	}
+}
+
+// workerIdle is how long a goroutine waits for another request. It keeps the stack
+// that the last one grew.
+const workerIdle = 2 * time.Second
+
+// worker serves requests, one after the other.
+func (a *Agent) worker(j *job) {
+	idle := time.NewTimer(workerIdle)
+	defer idle.Stop()
+	for {
 		j.run()
 		a.mu.Lock()
 		delete(a.jobs, j)
 		a.mu.Unlock()
 		j.cancel(nil)
-	}()
+		a.work.Done()
+		j = nil
+		idle.Reset(workerIdle)
+		select {
+		case j = <-a.workers:
+		case <-idle.C:
+			return
+		case <-a.base.Done():
+			return
+		}
+	}
 }
 
 // watchJobs ends jobs whose time is over.
@@ -86,6 +109,9 @@ func (a *Agent) watchJobs(ctx context.Context) error {
 				j.check(now)
 			}
 			a.mu.Unlock()
+			if a.engine.wire != nil {
+				a.engine.wire.tidy(now)
+			}
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"strings"
 	"syscall"
 	"time"
@@ -21,6 +22,7 @@ const (
 	probeTimeout = 3 * time.Second
 	refreshEvery = 10 * time.Second
 	probesToDown = 3
+	dialTimeout  = 5 * time.Second
 )
 
 // Idle sockets to the engine live shorter than the 5 s after which uvicorn closes
@@ -30,15 +32,27 @@ const engineIdle = 4 * time.Second
 // engine is the HTTP side of an OpenAI-compatible engine.
 type engine struct {
 	base   string
+	url    *url.URL
 	key    string
 	client *http.Client
+	wire   *wire        // nil if the engine speaks TLS
 	probes *http.Client // apart, so that a probe never waits for a request's socket
 }
 
-func newEngine(cfg Config) *engine {
+// newEngine makes the client of an engine whose URL was validated.
+func newEngine(cfg Config) (*engine, error) {
+	base := strings.TrimSuffix(cfg.EngineURL, "/")
+	u, err := url.Parse(base)
+	if err != nil {
+		return nil, err
+	}
+	dial := cfg.Dial
+	if dial == nil {
+		dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 15 * time.Second}).DialContext
+	}
 	transport := func() *http.Transport {
 		return &http.Transport{
-			DialContext:         cfg.Dial,
+			DialContext:         dial,
 			MaxIdleConnsPerHost: cfg.Capacity,
 			IdleConnTimeout:     engineIdle,
 			DisableCompression:  true,
@@ -46,14 +60,36 @@ func newEngine(cfg Config) *engine {
 		}
 	}
 	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &engine{
-		base: strings.TrimSuffix(cfg.EngineURL, "/"), key: cfg.EngineKey,
+	e := &engine{
+		base: base, url: u, key: cfg.EngineKey,
 		client: &http.Client{Transport: transport(), CheckRedirect: noRedirects},
 		probes: &http.Client{Transport: transport(), CheckRedirect: noRedirects, Timeout: probeTimeout},
 	}
+	if u.Scheme == "http" {
+		e.wire = &wire{addr: hostPort(u), dial: dial, max: cfg.Capacity}
+	}
+	return e, nil
+}
+
+func hostPort(u *url.URL) string {
+	if u.Port() != "" {
+		return u.Host
+	}
+	return net.JoinHostPort(u.Hostname(), "80")
+}
+
+// do calls the engine for a request. inline tells that its body is in memory.
+func (e *engine) do(ctx context.Context, req *http.Request, inline bool) (*http.Response, error) {
+	if inline && e.wire != nil {
+		return e.wire.do(ctx, req)
+	}
+	return e.client.Do(req.WithContext(ctx))
 }
 
 func (e *engine) close() {
+	if e.wire != nil {
+		e.wire.close()
+	}
 	e.client.CloseIdleConnections()
 	e.probes.CloseIdleConnections()
 }

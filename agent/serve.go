@@ -28,14 +28,14 @@ var bodyBuffers = sync.Pool{New: func() any { b := make([]byte, bodyBuffer); ret
 
 // run calls the engine and forwards its answer.
 func (j *job) run() {
-	req, e := j.request()
+	req, inline, e := j.request()
 	if e != nil {
 		j.tell(e)
 		j.finish(clientError, bus.Usage{})
 		return
 	}
 	j.called = time.Now()
-	resp, err := j.a.engine.client.Do(req)
+	resp, err := j.a.engine.do(j.ctx, req, inline)
 	if err != nil {
 		j.broken(err)
 		return
@@ -52,52 +52,56 @@ func (j *job) run() {
 }
 
 // request builds the engine's request: the caller's bytes, the caller's end-to-end
-// headers, the engine's own key.
-func (j *job) request() (*http.Request, *bus.Error) {
+// headers, the engine's own key. inline tells that its body is in memory.
+func (j *job) request() (req *http.Request, inline bool, _ *bus.Error) {
 	h := j.m.Header
 	path, ok := j.api.EnginePath(bus.FirstHeader(h, bus.HeaderPath))
 	if !ok {
-		return nil, bus.Errorf(bus.ReasonRouteNotFound, "the API %q has no path %q", j.api, bus.FirstHeader(h, bus.HeaderPath))
+		return nil, false, bus.Errorf(bus.ReasonRouteNotFound, "the API %q has no path %q", j.api, bus.FirstHeader(h, bus.HeaderPath))
 	}
-	target := j.a.engine.base + path
-	if q := bus.FirstHeader(h, bus.HeaderQuery); q != "" {
-		target += "?" + q
+	target := *j.a.engine.url
+	target.Path += path
+	target.RawQuery = bus.FirstHeader(h, bus.HeaderQuery)
+	if strings.ContainsFunc(target.RawQuery, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '#' }) {
+		return nil, false, bus.Errorf(bus.ReasonBadRequest, "the query string has a character that must be escaped")
 	}
-	open, size, e := j.body()
+	inline = bus.FirstHeader(h, bus.HeaderBody) == ""
+	open, size, e := j.body(inline)
 	if e != nil {
-		return nil, e
+		return nil, false, e
 	}
 	body, err := open()
 	if err != nil {
-		return nil, bus.AsError(err)
+		return nil, false, bus.AsError(err)
 	}
-	req, err := http.NewRequestWithContext(j.ctx, http.MethodPost, target, body)
-	if err != nil {
-		return nil, &bus.Error{Reason: bus.ReasonBadRequest, Message: "the query string can't be used", Cause: err}
+	req = &http.Request{
+		Method: http.MethodPost, URL: &target, Host: target.Host, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header: make(http.Header, 12), Body: body, ContentLength: size, GetBody: open,
 	}
-	req.ContentLength, req.GetBody = size, open
+	if size == 0 {
+		req.Body = http.NoBody
+	}
 	bus.EngineRequestHeaders(req.Header, h)
 	// A socket that the engine closed while it was idle fails before any byte of
 	// an answer; net/http then sends the request again, on another, if it knows
 	// that this is safe. A nil value says so and is not sent.
-	if _, ok := req.Header["X-Idempotency-Key"]; !ok {
+	if _, ok := req.Header["X-Idempotency-Key"]; !ok && !inline {
 		req.Header["X-Idempotency-Key"] = nil
 	}
 	if _, ok := req.Header["User-Agent"]; !ok {
-		req.Header["User-Agent"] = nil
+		req.Header["User-Agent"] = nil // not net/http's own
 	}
 	req.Header["X-Request-Id"] = []string{j.attempt}
 	if j.a.cfg.EngineKey != "" {
 		req.Header["Authorization"] = []string{"Bearer " + j.a.cfg.EngineKey}
 	}
-	return req, nil
+	return req, inline, nil
 }
 
 // body gives a function that opens the request body, edited as the request names,
 // and its size in bytes.
-func (j *job) body() (open func() (io.ReadCloser, error), size int64, _ *bus.Error) {
+func (j *job) body(inline bool) (open func() (io.ReadCloser, error), size int64, _ *bus.Error) {
 	h := j.m.Header
-	inline := bus.FirstHeader(h, bus.HeaderBody) == ""
 	size = int64(len(j.m.Data))
 	if !inline {
 		n, err := strconv.ParseInt(bus.FirstHeader(h, bus.HeaderSize), 10, 64)

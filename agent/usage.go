@@ -2,7 +2,6 @@ package agent
 
 import (
 	"bytes"
-	"encoding/json"
 
 	"github.com/tokenbus/tokenbus/bus"
 )
@@ -137,10 +136,46 @@ func (b *bodyUsage) usage() (u bus.Usage, ok bool) {
 	if b.found == nil {
 		return u, false
 	}
-	var t usageText
-	if json.Unmarshal(b.found, &t) != nil {
-		return u, false
-	}
-	t.merge(&u)
+	readUsage(b.found, &u)
 	return u, true
+}
+
+// readUsage reads the counts of a usage object by their names, without a decoder:
+// it is done for every answer.
+func readUsage(obj []byte, u *bus.Usage) {
+	t := usageText{
+		PromptTokens: count(obj, "prompt_tokens"), CompletionTokens: count(obj, "completion_tokens"), TotalTokens: count(obj, "total_tokens"),
+		InputTokens: count(obj, "input_tokens"), OutputTokens: count(obj, "output_tokens"), CacheRead: count(obj, "cache_read_input_tokens"),
+	}
+	t.PromptTokensDetails.CachedTokens = count(obj, "cached_tokens")
+	t.merge(u)
+}
+
+// count gives the number behind a key, 0 if there is none.
+func count(obj []byte, key string) int64 {
+	for {
+		i := bytes.Index(obj, []byte(key))
+		if i < 1 {
+			return 0
+		}
+		quoted := obj[i-1] == '"'
+		obj = obj[i+len(key):]
+		rest, ok := bytes.CutPrefix(obj, []byte{'"'})
+		if !quoted || !ok {
+			continue
+		}
+		rest = bytes.TrimLeft(rest, " \t\r\n")
+		if rest, ok = bytes.CutPrefix(rest, []byte{':'}); !ok {
+			continue
+		}
+		rest = bytes.TrimLeft(rest, " \t\r\n")
+		var n int64
+		for _, c := range rest {
+			if c < '0' || c > '9' || n > 1<<53 {
+				break
+			}
+			n = n*10 + int64(c-'0')
+		}
+		return n
+	}
 }

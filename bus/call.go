@@ -207,11 +207,18 @@ func (call *Call) take(control string, kind Kind, seq uint64, m *Msg) {
 	case KindHead, KindWhole:
 		call.head = headFrom(m.Header)
 		call.phase = flowing
-		call.body = nil
+		call.body, call.header = nil, nil
 	case KindError:
 		e := ErrorFrom(m.Header)
 		if e == nil {
 			e = Errorf(ReasonInternal, "the error frame says nothing")
+		}
+		if get(m.Header, HeaderClass) != "" && call.head == nil && call.tries+1 < maxTries {
+			// The attempt failed before its first byte, and its scheduler is gone.
+			call.tries++
+			call.exclude()
+			call.again(now)
+			return
 		}
 		call.fail(e)
 		return
@@ -341,9 +348,7 @@ func (call *Call) lost(now time.Time) {
 		call.fail(gone)
 	case agent:
 		call.tries++
-		if id := agentOf(call.control); id != "" {
-			call.excluded = append(call.excluded, id)
-		}
+		call.exclude()
 		if call.tries >= maxTries {
 			call.fail(gone)
 			return
@@ -351,6 +356,13 @@ func (call *Call) lost(now time.Time) {
 		call.again(now)
 	default:
 		call.again(now)
+	}
+}
+
+// exclude remembers not to use the present agent again.
+func (call *Call) exclude() {
+	if id := agentOf(call.control); id != "" {
+		call.excluded = append(call.excluded, id)
 	}
 }
 
@@ -462,6 +474,16 @@ func (call *Call) Ready() bool {
 	call.mu.Lock()
 	defer call.mu.Unlock()
 	return len(call.queue) > 0
+}
+
+// Idle reports whether more is to come and nothing is here: the time to flush.
+func (call *Call) Idle() bool {
+	if len(call.batch) > 0 {
+		return false
+	}
+	call.mu.Lock()
+	defer call.mu.Unlock()
+	return len(call.queue) == 0 && call.end == nil
 }
 
 // Wait blocks until Read would not, or until d has passed; it reports which.

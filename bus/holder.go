@@ -52,11 +52,14 @@ func NewHolder(l *Link, scheduler string, h HolderHandlers) (*Holder, error) {
 		})
 	}
 	if err == nil {
-		err = add(l.Control, AllBeats, func(m *Msg) {
+		beat := func(m *Msg) {
 			if r, err := DecodeRecord(m.Data); err == nil {
 				h.Beat(r)
 			}
-		})
+		}
+		if err = add(l.Control, AllBeats, beat); err == nil {
+			err = add(l.Control, AllStates, beat)
+		}
 	}
 	if err == nil {
 		err = add(o.nc, o.prefix+">", func(m *Msg) { o.control(m, h) })

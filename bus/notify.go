@@ -54,6 +54,14 @@ func (n *Notifier) Say(scheduler, attempt string, note Note) {
 	b = append(b, attempt...)
 	n.pending[scheduler] = b
 	n.mu.Unlock()
+	if note == NoteFirst {
+		return // it only lets the scheduler forget; the next message takes it along
+	}
+	n.Kick()
+}
+
+// Kick sends what is queued.
+func (n *Notifier) Kick() {
 	select {
 	case n.wake <- struct{}{}:
 	default:

@@ -15,6 +15,7 @@ import (
 const (
 	tick           = 100 * time.Millisecond
 	keepaliveEvery = time.Second
+	greetAfter     = 50 * time.Millisecond // without a frame, a caller is told that its request was accepted
 	probeEvery     = 200 * time.Millisecond
 	reconnectGrace = 3 * time.Second  // after our own reconnect, others may still be on their way
 	ackEvery       = 2 * time.Second  // callers acknowledge at least so often
@@ -284,6 +285,8 @@ func (r *Responder) watch(s *Sender, now, lastUp time.Time) {
 	quiet := now.Sub(s.lastSent)
 	heard := now.Sub(later(s.lastHeard, lastUp))
 	full := !s.fullSince.IsZero() && now.Sub(s.fullSince) > r.stall
+	greet := !s.greeted && quiet >= greetAfter
+	s.greeted = s.greeted || greet
 	lingered := s.ended && now.Sub(later(s.endedAt, lastUp)) > lingerFor
 	s.mu.Unlock()
 	switch {
@@ -296,6 +299,8 @@ func (r *Responder) watch(s *Sender, now, lastUp time.Time) {
 		err := Errorf(ReasonSlowCaller, "the caller did not read its stream for %v", r.stall)
 		s.fail(err)
 		s.die(err)
+	case greet:
+		s.hint(KindAccepted)
 	case quiet >= keepaliveEvery:
 		s.hint(KindKeepalive)
 	}

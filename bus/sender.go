@@ -47,6 +47,7 @@ type Sender struct {
 	endedAt   time.Time
 	bytes     int64
 	resends   int64
+	greeted   bool // the caller knows who runs its request
 }
 
 // Framed reports whether the caller takes frames.
@@ -54,13 +55,6 @@ func (s *Sender) Framed() bool { return s.framed }
 
 // Control is the control subject of the attempt.
 func (s *Sender) Control() string { return s.control }
-
-// Accepted tells a framed caller who runs its request.
-func (s *Sender) Accepted() {
-	if s.framed {
-		s.hint(KindAccepted)
-	}
-}
 
 // Send publishes one numbered frame to a framed caller. It copies data, and blocks
 // while the window is full. A final frame never waits. The error is why the stream
@@ -89,7 +83,7 @@ func (s *Sender) Send(kind Kind, hdr Header, data []byte) error {
 	s.bytes += int64(len(data))
 	seq := s.next
 	s.next++
-	s.lastSent = time.Now()
+	s.lastSent, s.greeted = time.Now(), true
 	if kind.Final() {
 		s.ended, s.endedAt = true, s.lastSent
 	}

@@ -18,7 +18,8 @@ const (
 const (
 	SchedulerGroup  = "tb-sched"
 	AllRequests     = "tb.req.*.*"
-	AllBeats        = "tb.beat.*.*"
+	AllBeats        = "tb.beat.*.*"       // full ones: who there is
+	AllStates       = "tb.beat.*.*.state" // short ones: how busy it is, for schedulers
 	AllEvents       = "tb.event.>"
 	AllSchedBeats   = "tb.sched.*.beat"
 	PollSubject     = "tb.poll"
@@ -61,7 +62,10 @@ func CommandSubject(agent, verb string) string {
 	return "tb.agent." + EncodeToken(agent) + ".cmd." + verb
 }
 
-// BeatSubject is where an agent says its state.
+// StateSuffix follows a beat subject in short beats, which only schedulers need.
+const StateSuffix = ".state"
+
+// BeatSubject is where an agent says its record.
 func BeatSubject(region, agent string) string {
 	return "tb.beat." + EncodeToken(region) + "." + EncodeToken(agent)
 }
@@ -165,14 +169,14 @@ func DecodeToken(token string) (string, error) {
 	if token == "=" {
 		return "", nil
 	}
-	bad := fmt.Errorf("%w: %q is not an encoded token", ErrName, token)
+	bad := func() (string, error) { return "", fmt.Errorf("%w: %q is not an encoded token", ErrName, token) }
 	if token == "" {
-		return "", bad
+		return bad()
 	}
 	if strings.IndexByte(token, '=') < 0 {
 		for i := range len(token) {
 			if !plain(token[i]) {
-				return "", bad
+				return bad()
 			}
 		}
 		return token, nil
@@ -182,21 +186,21 @@ func DecodeToken(token string) (string, error) {
 		c := token[i]
 		if c != '=' {
 			if !plain(c) {
-				return "", bad
+				return bad()
 			}
 			b = append(b, c)
 			continue
 		}
 		if i+2 >= len(token) {
-			return "", bad
+			return bad()
 		}
 		hi, lo := strings.IndexByte(upperHex, token[i+1]), strings.IndexByte(upperHex, token[i+2])
 		if hi < 0 || lo < 0 {
-			return "", bad
+			return bad()
 		}
 		c = byte(hi<<4 | lo)
 		if plain(c) {
-			return "", bad
+			return bad()
 		}
 		b = append(b, c)
 		i += 2

@@ -164,7 +164,7 @@ func (x *exchange) copy(call *bus.Call) error {
 		if _, err := x.w.Write(p); err != nil {
 			return fmt.Errorf("write to the client: %w", err)
 		}
-		if !call.Ready() && call.Complete() == nil {
+		if call.Idle() {
 			if err := x.rc.Flush(); err != nil {
 				return fmt.Errorf("write to the client: %w", err)
 			}

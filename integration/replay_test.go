@@ -18,7 +18,7 @@ func TestReplay(t *testing.T) {
 		"small": chat(false, ""), "large": string(sized(1 << 20)), "stream": chat(true, ""),
 		"large stream": strings.Replace(string(sized(1<<20)), "{", `{"stream":true,`, 1),
 	} {
-		warm := s.post("/v1/chat/completions", chat(false, ""))
+		warm := s.post("/v1/chat/completions", body) // bodies in memory and pulled ones have sockets of their own
 		s.rest()
 		s.inject(sim.Fault{Kind: sim.Refuse, Count: 1, Name: name})
 		s.sim.ClearRecord()

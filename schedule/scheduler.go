@@ -71,7 +71,7 @@ func (s *Scheduler) ID() string { return s.id }
 // often it looks at the clock.
 const (
 	learnFor = 150 * time.Millisecond
-	tick     = 50 * time.Millisecond
+	tick     = 100 * time.Millisecond
 )
 
 // Run takes requests until ctx ends; then it hands what waits over to the other

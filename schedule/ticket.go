@@ -102,7 +102,7 @@ func (s *Scheduler) ticket(m *bus.Msg, now time.Time) (*ticket, *bus.Error) {
 			return t, e
 		}
 	}
-	if limit := s.link.MaxPayload() - dispatchHeadroom; headerBytes(h)+len(m.Data) > limit {
+	if limit := s.link.MaxPayload() - dispatchHeadroom; len(m.Data) > limit/2 && headerBytes(h)+len(m.Data) > limit {
 		return t, bus.Errorf(bus.ReasonTooLarge, "the request has %d bytes with its headers, the limit of one message is %d", headerBytes(h)+len(m.Data), limit)
 	}
 	budget, ok := bus.Budget(h)

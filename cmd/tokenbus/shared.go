@@ -26,20 +26,28 @@ type processFlags struct {
 	logFlags
 	AdminListen string `help:"Address of the operator side: /health, /ready, /metrics. Empty turns it off." default:"" placeholder:"HOST:PORT"`
 	Pprof       bool   `help:"Serve profiles below /debug/pprof on the operator side."`
-	Procs       int    `help:"Threads that run Go code; 0 leaves the choice to the runtime." default:"0"`
+	Procs       int    `help:"Threads that run Go code; 0 is a quarter of the cores, at least one: passing work between threads costs more than the work." default:"0"`
 }
 
 // start prepares the process: the logger, and the runtime for work that is mostly
 // short-lived garbage.
 func (f processFlags) start() (*slog.Logger, error) {
-	if f.Procs > 0 {
+	switch {
+	case f.Procs > 0:
 		runtime.GOMAXPROCS(f.Procs)
+	case os.Getenv("GOMAXPROCS") == "":
+		runtime.GOMAXPROCS(max(runtime.GOMAXPROCS(0)/coresPerProc, 1))
 	}
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
 	return f.logger()
 }
+
+// coresPerProc is how many cores there are for each thread that runs Go code. The
+// work of a role is many short pieces, and waking another thread costs more than
+// most of them take (docs/benchmarks.md).
+const coresPerProc = 4
 
 // gcPercent lets the heap grow further between collections than Go's default: the
 // live heap of every role is small.

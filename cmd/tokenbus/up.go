@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"os"
+	"runtime"
 	"strings"
 	"time"
 
@@ -41,7 +42,7 @@ tokenbus up --engine http://127.0.0.1:8000 --engine b=http://127.0.0.1:8001 --ca
 
 // Run serves until ctx ends.
 func (c *upCmd) Run(ctx context.Context) error {
-	process := processFlags{logFlags: c.logFlags, AdminListen: c.AdminListen, Pprof: c.Pprof}
+	process := processFlags{logFlags: c.logFlags, AdminListen: c.AdminListen, Pprof: c.Pprof, Procs: runtime.GOMAXPROCS(0)}
 	log, err := process.start()
 	if err != nil {
 		return err
