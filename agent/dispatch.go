@@ -13,7 +13,7 @@ import (
 // job is one accepted request.
 type job struct {
 	a       *Agent
-	m       *bus.Msg
+	m       *bus.Msg // until the engine answered
 	sender  *bus.Sender
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -21,6 +21,8 @@ type job struct {
 	sched   string
 	attempt string
 	stream  bool      // the caller asked for a stream
+	tries   string    // that were used before, and the milliseconds in the queue, as the
+	queueMs string    // dispatch says
 	taken   time.Time // when the dispatch came
 	until   time.Time // deadline to the first byte of a stream, or the end of another answer
 	called  time.Time // when the engine was called
@@ -44,6 +46,7 @@ func (a *Agent) dispatch(m *bus.Msg) {
 	}
 	now := time.Now()
 	j := &job{a: a, m: m, sched: sched, attempt: attempt, taken: now, api: bus.API(bus.FirstHeader(h, bus.HeaderAPI)), stream: bus.FirstHeader(h, bus.HeaderStream) == "1"}
+	j.tries, j.queueMs = bus.FirstHeader(h, bus.HeaderTries), bus.FirstHeader(h, bus.HeaderQueueMs)
 	budget, ok := bus.Budget(h)
 	if !ok {
 		budget = bus.DefaultTimeout
@@ -145,10 +148,10 @@ func (j *job) finish(o outcome, u bus.Usage) {
 func (j *job) receipt() bus.Header {
 	h := make(bus.Header, 12)
 	h[bus.HeaderAgent] = []string{j.a.cfg.ID}
-	tries, _ := strconv.Atoi(bus.FirstHeader(j.m.Header, bus.HeaderTries))
+	tries, _ := strconv.Atoi(j.tries)
 	h[bus.HeaderAttempts] = []string{strconv.Itoa(tries + 1)}
-	if q := bus.FirstHeader(j.m.Header, bus.HeaderQueueMs); q != "" {
-		h[bus.HeaderQueueMs] = []string{q}
+	if j.queueMs != "" {
+		h[bus.HeaderQueueMs] = []string{j.queueMs}
 	}
 	return h
 }
@@ -162,7 +165,7 @@ func (j *job) totals(h bus.Header, bytes int64, u bus.Usage, has bool) bus.Heade
 	if has {
 		h[bus.HeaderUsage] = []string{u.String()}
 	}
-	queue, _ := strconv.ParseInt(bus.FirstHeader(j.m.Header, bus.HeaderQueueMs), 10, 64)
+	queue, _ := strconv.ParseInt(j.queueMs, 10, 64)
 	var b strings.Builder
 	b.WriteString(strconv.FormatInt(queue*1000, 10))
 	for _, d := range []time.Duration{j.called.Sub(j.taken), j.first.Sub(j.called), time.Since(j.taken)} {

@@ -18,7 +18,7 @@ import (
 // Sizes of what is read from the engine at one time, in bytes. A stream's buffer
 // is held as long as the stream.
 const (
-	streamBuffer = 4 << 10
+	streamBuffer = 2 << 10
 	bodyBuffer   = 64 << 10
 	maxFailBody  = 1 << 20  // of an engine's error
 	bareHeadroom = 16 << 10 // of the NATS message that a bare caller gets
@@ -212,6 +212,9 @@ func (j *job) forward(resp *http.Response) {
 	sse := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
 	plain := resp.Header.Get("Content-Encoding") == ""
 	out := &answer{j: j, head: j.receipt(), live: j.sender.Framed() || sse && j.stream}
+	// A stream may be open for long: it keeps nothing of its request.
+	strip := bus.FirstHeader(j.m.Header, bus.HeaderStrip) == "usage"
+	resp.Request, j.m = nil, nil
 	out.head[bus.HeaderStatus] = []string{strconv.Itoa(resp.StatusCode)}
 	bus.ResponseHeaders(out.head, resp.Header)
 	if !j.sender.Framed() && resp.StatusCode >= 400 {
@@ -221,7 +224,7 @@ func (j *job) forward(resp *http.Response) {
 	var events *sseStream
 	var body *bodyUsage
 	if plain && sse {
-		events = &sseStream{api: j.api, strip: bus.FirstHeader(j.m.Header, bus.HeaderStrip) == "usage"}
+		events = &sseStream{api: j.api, strip: strip}
 	} else if plain {
 		body = &bodyUsage{}
 	}

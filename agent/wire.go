@@ -14,7 +14,7 @@ import (
 // Sizes of the buffers of a connection to the engine, in bytes. The writer's is
 // shared: it is needed only while a request is written.
 const (
-	wireReadBuffer  = 4 << 10
+	wireReadBuffer  = 2 << 10
 	wireWriteBuffer = 16 << 10
 )
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"iter"
+	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -119,6 +120,13 @@ func (call *Call) submit(now time.Time) {
 	if len(call.body) > InlineBody {
 		set(h, HeaderBody, BodyPrefix(c.id)+strconv.FormatUint(n, 36))
 		m.Data = nil
+	}
+	if c.local != nil && sh.nc.IsConnected() {
+		own := *m
+		own.Header = maps.Clone(h) // the scheduler edits it
+		if c.local(&own) {
+			return
+		}
 	}
 	if err := sh.nc.PublishMsg(m); err != nil {
 		call.nobodyThere(now, err)

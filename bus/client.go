@@ -55,6 +55,7 @@ type Client struct {
 	next   atomic.Uint64
 	active atomic.Int64
 	subs   []*nats.Subscription
+	local  func(*Msg) bool
 	owned  context.CancelFunc // of a client made by Connect
 	done   chan struct{}
 
@@ -137,6 +138,12 @@ func NewClient(link *Link) (*Client, error) {
 	link.OnReconnect(c.reconnected)
 	return c, nil
 }
+
+// UseScheduler makes the client offer its requests to a scheduler in the same
+// process, which saves two passages over the bus. take reports whether it took the
+// request; if not, the request is published. It must not block. Call it before the
+// first request.
+func (c *Client) UseScheduler(take func(*Msg) bool) { c.local = take }
 
 // ID names the client on the bus; it is new for each client.
 func (c *Client) ID() string { return c.id }

@@ -23,7 +23,8 @@ type Scheduler struct {
 	tickets  map[string]*ticket // by id
 	waiting  queue.Queues[*ticket]
 	next     uint64
-	bytes    int // of the bodies held
+	bytes    int  // of the bodies held
+	open     bool // it takes requests
 	leaving  bool
 	up       bool      // the bus was there at the last tick
 	settled  time.Time // when old requests may be touched again
@@ -100,18 +101,38 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.setOpen(true)
 	s.sayAlive()
 	s.log.Info("scheduler takes requests", "scheduler", s.id, "agents", s.Agents())
 	var bg sync.WaitGroup
 	bg.Go(func() { s.clock(run) })
 	bg.Go(func() { s.learnKnown(run) })
 	<-ctx.Done()
+	s.setOpen(false)
 	s.link.PublishText(bus.SchedulerBeatSubject(s.id), string(bus.StatusGone))
 	leave()
 	s.handOver(run)
 	stop()
 	bg.Wait()
 	return nil
+}
+
+func (s *Scheduler) setOpen(open bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.open = open
+}
+
+// Take takes a request from a caller in the same process, as if it had come over
+// the bus. It reports false when the scheduler takes none now.
+func (s *Scheduler) Take(m *bus.Msg) bool {
+	s.mu.Lock()
+	open := s.open
+	s.mu.Unlock()
+	if open {
+		s.request(m)
+	}
+	return open
 }
 
 // clock does what time asks for.

@@ -11,6 +11,7 @@ import (
 	"github.com/tokenbus/tokenbus/bus"
 	"github.com/tokenbus/tokenbus/cmd/tokenbus/internal/cli"
 	"github.com/tokenbus/tokenbus/gateway"
+	"github.com/tokenbus/tokenbus/schedule"
 )
 
 var errNoHome = errors.New("--data: is missing, and the user has no home directory to take a default from")
@@ -36,14 +37,17 @@ type gatewayCmd struct {
 	processFlags
 	natsFlags
 	gatewayFlags
-	Listen       string        `help:"Address for HTTP clients." default:"127.0.0.1:8080"`
-	Shards       int           `help:"NATS connections for answers." default:"1"`
-	DrainTimeout time.Duration `help:"How long requests under way may take when the gateway is told to stop." default:"10m"`
+	schedulerFlags
+	LocalScheduler bool          `help:"Run a scheduler in this process, too: requests that come here skip two passages over the bus." default:"true" negatable:""`
+	Listen         string        `help:"Address for HTTP clients." default:"127.0.0.1:8080"`
+	Shards         int           `help:"NATS connections for answers." default:"1"`
+	DrainTimeout   time.Duration `help:"How long requests under way may take when the gateway is told to stop." default:"10m"`
 }
 
 // Examples is printed first by --help.
 func (*gatewayCmd) Examples() string {
 	return `tokenbus gateway --nats nats://127.0.0.1:4222
+tokenbus gateway --no-local-scheduler
 tokenbus gateway --nats nats://bus-1:4222 --nats nats://bus-2:4222 --creds gateway.creds --listen 127.0.0.1:8080`
 }
 
@@ -53,7 +57,7 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := c.config(c.Listen, c.DrainTimeout, log)
+	cfg := c.gatewayFlags.config(c.Listen, c.DrainTimeout, log)
 	if err := cfg.Validate(); err != nil {
 		return err
 	}
@@ -69,12 +73,39 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	p := newParts()
 	a := newAdmin(g.Ready)
 	gatewayMetrics(a, g)
+	if c.LocalScheduler {
+		if err := c.localScheduler(ctx, p, a, g, log); err != nil {
+			link.Close()
+			return p.stop(err)
+		}
+	}
 	if err := a.serve(p, c.processFlags, log); err != nil {
 		link.Close()
 		return p.stop(err)
 	}
 	log.Info("gateway listens", "url", "http://"+g.Addr().String())
 	return runWith(ctx, p, "gateway", link, g.Run)
+}
+
+// localScheduler runs a scheduler beside the gateway. It stops after the gateway.
+func (c *gatewayCmd) localScheduler(ctx context.Context, p *parts, a *admin, g *gateway.Gateway, log *slog.Logger) error {
+	cfg := c.schedulerFlags.config(log)
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	link, err := c.dial(ctx, "tokenbus scheduler", 1, log)
+	if err != nil {
+		return err
+	}
+	p.onStop("scheduler link", link.Close)
+	s, err := schedule.New(cfg, link)
+	if err != nil {
+		return err
+	}
+	schedulerMetrics(a, s)
+	g.Client().UseScheduler(s.Take)
+	p.start("scheduler", s.Run)
+	return nil
 }
 
 func gatewayMetrics(a *admin, g *gateway.Gateway) {

@@ -21,7 +21,11 @@ type part struct {
 	stop func() error
 }
 
-func newParts() *parts { return &parts{failed: make(chan error, 1)} }
+func newParts() *parts {
+	p := &parts{failed: make(chan error, 1)}
+	p.start("memory", trim)
+	return p
+}
 
 // start runs a part on its own goroutine until its context ends. A part that ends
 // by itself with an error ends the process.

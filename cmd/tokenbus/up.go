@@ -176,6 +176,7 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 	if err != nil {
 		return nil, err
 	}
+	g.Client().UseScheduler(s.Take)
 	p.start("gateway", g.Run)
 	return g, nil
 }

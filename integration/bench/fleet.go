@@ -117,6 +117,9 @@ func (f *fleet) addTokenbus(o options) (*target, error) {
 		"scheduler": {},
 		"agent":     {"--id", "bench", "--engine-url", f.url, "--capacity", "4096"},
 	}
+	if o.separate {
+		own["gateway"] = append(own["gateway"], "--no-local-scheduler")
+	}
 	t := &target{name: tokenbus, url: "http://" + listen}
 	for _, role := range roles {
 		admin, err := freeAddr()

@@ -25,16 +25,17 @@ var roles = []string{"bus", "gateway", "scheduler", "agent"}
 
 // options are the flags of the benchmark.
 type options struct {
-	cases   []benchCase
-	targets []string
-	rounds  int
-	window  time.Duration // of measuring, for each target and round
-	procs   map[string]int
-	binary  string // empty: build it
-	profile string // directory; empty: no profiles
-	prompt  int    // characters
-	usage   bool   // streams ask for a usage chunk
-	quiet   int    // streams of the case quiet
+	cases    []benchCase
+	targets  []string
+	rounds   int
+	window   time.Duration // of measuring, for each target and round
+	procs    map[string]int
+	binary   string // empty: build it
+	profile  string // directory; empty: no profiles
+	prompt   int    // characters
+	separate bool   // the gateway has no scheduler of its own
+	usage    bool   // streams ask for a usage chunk
+	quiet    int    // streams of the case quiet
 }
 
 // parseOptions reads the command line.
@@ -53,6 +54,7 @@ func parseOptions(args []string, out io.Writer) (options, error) {
 	f.StringVar(&o.binary, "binary", "", "tokenbus binary to measure; empty builds one")
 	f.StringVar(&o.profile, "profile", "", "directory for CPU profiles; runs Tokenbus only")
 	f.IntVar(&o.prompt, "prompt-chars", 1000, "length of the prompt")
+	f.BoolVar(&o.separate, "separate", false, "run the gateway with --no-local-scheduler, so that each request passes the scheduler process")
 	f.BoolVar(&o.usage, "usage", true, "streams ask for a usage chunk; without it, the agent has to ask and to remove it")
 	f.IntVar(&o.quiet, "quiet-streams", 1000, "streams of the case quiet")
 	f.Func("procs", "ROLE=N: threads of a role (bus, gateway, scheduler, agent); may be repeated", func(s string) error {

@@ -91,7 +91,7 @@ func runPlan(t *testing.T, p plan) (broken []string) {
 	}
 	f.addScheduler()
 	f.addScheduler()
-	f.addGateway()
+	f.addGateway().Client().UseScheduler(f.schedulers[1].Take)
 	f.addGateway()
 	time.Sleep(1500 * time.Millisecond)
 

@@ -142,7 +142,9 @@ func deploy(t *testing.T, simArgs ...string) *deployment {
 		d.schedulers = append(d.schedulers, start(t, fmt.Sprintf("scheduler %d", i), "scheduler", "--nats", natsURL))
 		addr := freePort(t)
 		d.urls = append(d.urls, "http://"+addr)
-		d.gateways = append(d.gateways, start(t, fmt.Sprintf("gateway %d", i), "gateway", "--nats", natsURL, "--listen", addr, "--log-level", "warn"))
+		// One gateway has a scheduler of its own, the other uses those on the bus.
+		scheduler := []string{"--local-scheduler", "--no-local-scheduler"}[i]
+		d.gateways = append(d.gateways, start(t, fmt.Sprintf("gateway %d", i), "gateway", "--nats", natsURL, "--listen", addr, "--log-level", "warn", scheduler))
 	}
 	d.bus = start(t, "bus", d.busArgs...)
 	for _, u := range d.urls {
