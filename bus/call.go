@@ -61,6 +61,7 @@ type Call struct {
 
 	batch    []item        // taken from queue, not yet given out
 	consumed int           // bytes given out since the last acknowledgement
+	credited uint64        // sequence number acknowledged by the reader
 	given    atomic.Uint64 // sequence number of the last frame given out
 
 	mu        sync.Mutex
@@ -463,8 +464,9 @@ func (call *Call) Read() ([]byte, error) {
 	call.batch[0] = item{}
 	call.batch = call.batch[1:]
 	call.given.Store(next.seq)
-	if call.consumed += len(next.data); call.consumed >= call.window/2 {
-		call.consumed = 0
+	call.consumed += len(next.data)
+	if call.consumed >= call.window/2 || next.seq-call.credited >= maxRingFrames/2 {
+		call.consumed, call.credited = 0, next.seq
 		call.mu.Lock()
 		if call.phase != over {
 			call.publishAck(next.seq, time.Now())

@@ -39,6 +39,21 @@ type exchange struct {
 	sse     bool // what is written is a stream of events
 	seen    tail
 	rc      *http.ResponseController
+	patient time.Time // when the write deadline was last moved
+}
+
+// A client that does not read for writeStall is cut. The deadline is moved only
+// now and then: it is there for clients that stopped, not for slow ones.
+const (
+	writeStall   = 90 * time.Second
+	movePatience = 15 * time.Second
+)
+
+func (x *exchange) patience() {
+	if now := time.Now(); now.Sub(x.patient) > movePatience {
+		x.patient = now
+		_ = x.rc.SetWriteDeadline(now.Add(writeStall))
+	}
 }
 
 // infer serves one request for a model.
@@ -161,6 +176,7 @@ func (x *exchange) copy(call *bus.Call) error {
 		if x.sse {
 			x.seen.saw(p)
 		}
+		x.patience()
 		if _, err := x.w.Write(p); err != nil {
 			return fmt.Errorf("write to the client: %w", err)
 		}
@@ -194,6 +210,7 @@ func (x *exchange) broken(e *bus.Error) error {
 		x.done(e)
 		panic(http.ErrAbortHandler)
 	}
+	x.patience()
 	_, _ = x.w.Write(append(x.seen.separator(), errorEvent(x.route.API, x.id, x.model, &x.seen, e)...))
 	_ = x.rc.Flush()
 	return e

@@ -77,6 +77,7 @@ func (x *exchange) comments(call *bus.Call) bool {
 }
 
 func (x *exchange) comment() bool {
+	x.patience()
 	if _, err := x.w.Write([]byte(": keep-alive\n\n")); err != nil {
 		return false
 	}
