@@ -216,6 +216,9 @@ func (j *job) forward(resp *http.Response) {
 	strip := bus.FirstHeader(j.m.Header, bus.HeaderStrip) == "usage"
 	resp.Request, j.m = nil, nil
 	out.head[bus.HeaderStatus] = []string{strconv.Itoa(resp.StatusCode)}
+	if resp.ContentLength >= 0 && !strip {
+		out.head[bus.HeaderLength] = []string{strconv.FormatInt(resp.ContentLength, 10)}
+	}
 	bus.ResponseHeaders(out.head, resp.Header)
 	if !j.sender.Framed() && resp.StatusCode >= 400 {
 		out.head[bus.HeaderErrorCode] = []string{strconv.Itoa(resp.StatusCode)}

@@ -17,6 +17,7 @@ import (
 type Head struct {
 	Status   int         // the engine's HTTP status
 	Header   http.Header // the engine's end-to-end fields
+	Length   int64       // bytes of the body, if the engine said; else -1
 	Agent    string      // who serves
 	Attempts int         // attempts that reached an agent, at least 1
 	Queued   time.Duration
@@ -566,7 +567,10 @@ func (call *Call) Stream() iter.Seq2[[]byte, error] {
 }
 
 func headFrom(h Header) *Head {
-	head := &Head{Header: make(http.Header, len(h)), Agent: get(h, HeaderAgent), Attempts: 1}
+	head := &Head{Header: make(http.Header, len(h)), Agent: get(h, HeaderAgent), Attempts: 1, Length: -1}
+	if n, ok := getInt(h, HeaderLength); ok {
+		head.Length = n
+	}
 	if n, ok := getInt(h, HeaderStatus); ok {
 		head.Status = int(n)
 	}

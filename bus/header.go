@@ -41,6 +41,7 @@ const (
 	HeaderSched    = "Tb-Sched"      // dispatch: id of the scheduler that dispatched
 	HeaderQueueMs  = "Tb-Queue-Ms"   // dispatch, head: time spent in the queue
 	HeaderStatus   = "Tb-Status"     // head, whole, bare reply: the engine's HTTP status
+	HeaderLength   = "Tb-Length"     // head: bytes of the body, if the engine said
 	HeaderAgent    = "Tb-Agent"      // head, whole, bare reply: who served
 	HeaderAttempts = "Tb-Attempts"   // head, whole, bare reply: attempts that reached an agent
 	HeaderReason   = "Tb-Reason"     // error: machine-readable reason

@@ -135,8 +135,12 @@ func (x *exchange) head(head *bus.Head, call *bus.Call) {
 	}
 	x.receipt(h, head)
 	x.sse = isEvents(h)
-	if end := call.Complete(); end != nil && !x.sse {
-		h["Content-Length"] = []string{strconv.FormatInt(end.Bytes, 10)}
+	length := head.Length
+	if end := call.Complete(); end != nil {
+		length = end.Bytes
+	}
+	if length >= 0 && !x.sse {
+		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	}
 	if x.sse {
 		if _, ok := h["Cache-Control"]; !ok {

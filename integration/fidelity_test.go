@@ -91,8 +91,9 @@ func TestFidelityAnswer(t *testing.T) {
 	} {
 		s.script(name, jsonType, body)
 		a := s.post("/v1/chat/completions", chat(false, ""), "X-Sim-Script", name)
-		if a.status != 200 || a.header.Get("Content-Length") != fmt.Sprint(len(body)) {
-			t.Errorf("%s: status %d, length %q", name, a.status, a.header.Get("Content-Length"))
+		// The engine sends these in chunks, so their length is known only if they came in one piece.
+		if n := a.header.Get("Content-Length"); a.status != 200 || n != "" && n != fmt.Sprint(len(body)) {
+			t.Errorf("%s: status %d, length %q", name, a.status, n)
 		}
 		sameBytes(t, name, a.body, []byte(body))
 	}
