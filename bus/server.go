@@ -52,6 +52,14 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	if cfg.Listen != "" {
+		// The server itself would only log that it can't listen.
+		l, err := net.Listen("tcp", cfg.Listen)
+		if err != nil {
+			return nil, fmt.Errorf("listen for NATS clients: %w", err)
+		}
+		_ = l.Close()
+	}
 	ns, err := server.NewServer(opts)
 	if err != nil {
 		return nil, fmt.Errorf("configure the NATS server: %w", err)
@@ -59,7 +67,7 @@ func NewServer(cfg ServerConfig) (*Server, error) {
 	go ns.Start()
 	if !ns.ReadyForConnections(10 * time.Second) {
 		ns.Shutdown()
-		return nil, fmt.Errorf("start the NATS server: not ready on %s after 10 s; is the port taken?", cfg.Listen)
+		return nil, fmt.Errorf("start the NATS server: not ready on %s after 10 s", cfg.Listen)
 	}
 	return &Server{ns: ns}, nil
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -22,6 +24,7 @@ type gatewayFlags struct {
 	RequestTimeout time.Duration `help:"Longest time to the first byte of a stream, or to the end of any other answer." default:"10m"`
 	ReadTimeout    time.Duration `help:"Longest time for a client to send its body." default:"5m"`
 	IdleTimeout    time.Duration `help:"Longest time that a connection may be without a request." default:"2m"`
+	AllowAnyone    bool          `help:"Listen beyond loopback although clients need no credentials: whoever reaches the address may use every model."`
 	SSEKeepalive   time.Duration `name:"sse-keepalive" help:"Send an SSE comment after each such silence of a stream, and its status early; 0 is never." default:"0s"`
 }
 
@@ -31,6 +34,23 @@ func (f gatewayFlags) config(listen string, drain time.Duration, log *slog.Logge
 	cfg.IdleTimeout, cfg.KeepAlive, cfg.DrainTimeout = f.IdleTimeout, f.SSEKeepalive, drain
 	cfg.Version, cfg.Log = semver(), log
 	return cfg
+}
+
+// checkListen refuses to serve strangers unless told to.
+func (f gatewayFlags) checkListen(listen string, log *slog.Logger) error {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if bus.Loopback(host) {
+		return nil
+	}
+	if !f.AllowAnyone {
+		return fmt.Errorf("--listen: refusing %q: clients need no credentials yet, so anybody who reaches it could use every model; "+
+			"listen on 127.0.0.1 behind a proxy that asks for credentials, or say --allow-anyone", listen)
+	}
+	log.Warn("anybody who reaches this address may use every model (--allow-anyone)", "listen", listen)
+	return nil
 }
 
 type gatewayCmd struct {
@@ -58,7 +78,7 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 		return err
 	}
 	cfg := c.gatewayFlags.config(c.Listen, c.DrainTimeout, log)
-	if err := cfg.Validate(); err != nil {
+	if err := errors.Join(cfg.Validate(), c.checkListen(c.Listen, log)); err != nil {
 		return err
 	}
 	link, err := c.dial(ctx, "tokenbus gateway", c.Shards, log)

@@ -47,6 +47,9 @@ func (c *upCmd) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := c.checkListen(c.Listen, log); err != nil {
+		return err
+	}
 	engines, err := c.engines(ctx)
 	if err != nil {
 		return err
