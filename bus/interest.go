@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -42,9 +43,22 @@ func (i *Interest) Gone(now time.Time) bool {
 // probe asks the server whether anybody listens to a reply inbox, without
 // delivering anything: a traced message that is not delivered still makes the
 // server say "no responders" when nobody would have got it. A bare caller must see
-// exactly one message, so a keepalive is no way to ask.
+// exactly one message, so a keepalive is no way to ask. A server without tracing
+// would deliver the message, so it is not asked; then only what is really sent
+// shows that a caller is gone.
 func probe(nc *nats.Conn, reply, control string) {
+	if !traces(nc.ConnectedServerVersion()) {
+		return
+	}
 	_ = nc.PublishMsg(&nats.Msg{Subject: reply, Reply: frameReply(control, KindKeepalive, 0), Header: Header{
 		"Nats-Trace-Dest": []string{interestSubject}, "Nats-Trace-Only": []string{"true"},
 	}})
+}
+
+// traces reports whether a server of that version knows message tracing, which
+// came with 2.11.
+func traces(version string) bool {
+	var major, minor int
+	n, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
+	return err == nil && n == 2 && (major > 2 || major == 2 && minor >= 11)
 }
