@@ -281,7 +281,7 @@ func (c *Client) Start(ctx context.Context, req Request) (*Call, error) {
 
 // check completes a request and finds what is wrong with it.
 func check(req *Request) (peek.Facts, *Error) {
-	facts := peek.Facts{MaxTokens: -1}
+	var facts peek.Facts
 	if req.Facts != nil {
 		facts = *req.Facts
 	} else {
