@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -121,6 +122,14 @@ func (e *Error) RetryAfterSeconds() string {
 	return strconv.Itoa(max(int(math.Ceil(d.Seconds())), 1))
 }
 
+// Text is what the user reads: the message and the hint.
+func (e *Error) Text() string {
+	if e.Hint == "" {
+		return e.Message
+	}
+	return strings.TrimSuffix(e.Message, ".") + "; " + e.Hint
+}
+
 type errorObject struct {
 	Message string  `json:"message"`
 	Type    string  `json:"type"`
@@ -132,7 +141,7 @@ type errorObject struct {
 func (e *Error) JSON() []byte {
 	o := errorObject{Message: e.Message, Type: e.Type(), Code: string(e.Reason)}
 	if e.Hint != "" {
-		o.Message += "; " + e.Hint
+		o.Message = e.Text()
 	}
 	if e.Param != "" {
 		o.Param = &e.Param
@@ -153,7 +162,7 @@ func (e *Error) SetHeaders(h Header) {
 	set(h, HeaderError, headerText(e.Message))
 	set(h, HeaderReason, string(e.Reason))
 	if e.Hint != "" {
-		set(h, "Tb-Hint", headerText(e.Hint))
+		set(h, HeaderHint, headerText(e.Hint))
 	}
 	if e.Param != "" {
 		set(h, HeaderParam, headerText(e.Param))
@@ -169,7 +178,7 @@ func ErrorFrom(h Header) *Error {
 		return nil
 	}
 	e := &Error{
-		Reason: Reason(get(h, HeaderReason)), Message: get(h, HeaderError), Hint: get(h, "Tb-Hint"),
+		Reason: Reason(get(h, HeaderReason)), Message: get(h, HeaderError), Hint: get(h, HeaderHint),
 		Param: get(h, HeaderParam), Peer: true,
 	}
 	if _, ok := reasons[e.Reason]; !ok {

@@ -45,6 +45,7 @@ const (
 	HeaderAgent    = "Tb-Agent"      // head, whole, bare reply: who served
 	HeaderAttempts = "Tb-Attempts"   // head, whole, bare reply: attempts that reached an agent
 	HeaderReason   = "Tb-Reason"     // error: machine-readable reason
+	HeaderHint     = "Tb-Hint"       // error: what the user can do
 	HeaderParam    = "Tb-Param"      // error: the field that is wrong
 	HeaderClass    = "Tb-Class"      // failure report: the retry class
 	HeaderBytes    = "Tb-Bytes"      // end: bytes of the body

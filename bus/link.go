@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"net/url"
 	"sync"
 	"time"
 
@@ -110,6 +111,9 @@ func (l *Link) connect(ctx context.Context, cfg Config, name string) (*nats.Conn
 		l.log.Warn("bus error", "connection", name, "subject", subject, "err", err)
 	}
 	opts.DisconnectedErrCB = func(_ *nats.Conn, err error) {
+		if err == nil {
+			return // we closed it
+		}
 		l.log.Warn("bus connection lost", "connection", name, "err", err)
 		l.each(&l.disconnected)
 	}
@@ -134,18 +138,32 @@ func (l *Link) connect(ctx context.Context, cfg Config, name string) (*nats.Conn
 			return nc, nil
 		}
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("connect to the bus: %w", err)
+			return nil, fmt.Errorf("connect to the bus: %w: %w", ctx.Err(), err)
 		}
 		if time.Since(said) > waitReminder {
 			said = time.Now()
-			l.log.Info("waiting for the bus", "servers", cfg.URLs, "err", err)
+			l.log.Info("waiting for the bus", "servers", redacted(cfg.URLs), "err", err)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("connect to the bus: %w", err)
+			return nil, fmt.Errorf("connect to the bus: %w: %w", ctx.Err(), err)
 		case <-time.After(reconnectDelay(attempt)):
 		}
 	}
+}
+
+// redacted gives server URLs without their passwords.
+func redacted(servers []string) []string {
+	out := make([]string, 0, len(servers))
+	for _, s := range servers {
+		if u, err := url.Parse(s); err == nil {
+			s = u.Redacted()
+		} else {
+			s = "(not a URL)"
+		}
+		out = append(out, s)
+	}
+	return out
 }
 
 // reconnectDelay is the pause before the n-th try: exponential, half of it random.
@@ -192,7 +210,8 @@ func (l *Link) Connected() bool {
 	return true
 }
 
-// Flush sends what is buffered and waits until the servers have seen it.
+// Flush sends what is buffered and waits until the servers have seen it. ctx must
+// have a deadline.
 func (l *Link) Flush(ctx context.Context) error {
 	for _, nc := range l.conns() {
 		if err := nc.FlushWithContext(ctx); err != nil {

@@ -44,10 +44,6 @@ func errorBody(d dialect, id string, e *bus.Error) []byte {
 	if !ok {
 		kind = "api_error"
 	}
-	message := e.Message
-	if e.Hint != "" {
-		message += "; " + e.Hint
-	}
 	var doc struct {
 		Type  string `json:"type"`
 		Error struct {
@@ -56,7 +52,7 @@ func errorBody(d dialect, id string, e *bus.Error) []byte {
 		} `json:"error"`
 		RequestID string `json:"request_id"`
 	}
-	doc.Type, doc.Error.Type, doc.Error.Message, doc.RequestID = "error", kind, message, id
+	doc.Type, doc.Error.Type, doc.Error.Message, doc.RequestID = "error", kind, e.Text(), id
 	b, err := json.Marshal(doc)
 	if err != nil {
 		return e.JSON()

@@ -281,7 +281,7 @@ func (s *Scheduler) refuse(t *ticket, e *bus.Error) {
 // relay ends a ticket with what its last try brought.
 func (s *Scheduler) relay(t *ticket) {
 	s.counters.Rejected[t.failure.Err().Reason]++
-	s.holder.Relay(t.reply, t.id, t.framed, *t.failure, t.attempts)
+	s.holder.Relay(t.reply, t.id, t.framed, *t.failure, max(t.tries, 1))
 	s.drop(t)
 }
 

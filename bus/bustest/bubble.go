@@ -16,6 +16,7 @@ import (
 // bubble's edge, so the pool is emptied on both sides.
 func Bubble(t *testing.T, f func(t *testing.T)) {
 	t.Helper()
+	defer oneThread()()
 	emptyPools()
 	defer emptyPools()
 	defer func() {

@@ -44,13 +44,16 @@ func (c *busCmd) Run(ctx context.Context) error {
 		c.Name = hostname()
 	}
 	p := newParts()
+	if err := lockDir(p, c.Data); err != nil {
+		return p.stop(err)
+	}
 	srv, err := bus.NewServer(bus.ServerConfig{
 		Name: c.Name, Listen: c.Listen, DataDir: c.Data, Domain: c.Domain, SyncAlways: c.SyncAlways,
 		ClusterName: c.ClusterName, ClusterListen: c.ClusterListen, Routes: c.Route,
 		LeafListen: c.LeafListen, LeafRemotes: c.LeafRemote, ConfigFile: c.ServerConfig,
 	})
 	if err != nil {
-		return err
+		return p.stop(err)
 	}
 	p.onStop("NATS server", srv.LameDuck)
 	if err := newAdmin(func() bool { return true }).serve(p, c.processFlags, log); err != nil {

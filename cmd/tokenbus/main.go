@@ -46,8 +46,8 @@ func main() {
 	if err == nil {
 		err = p.Run(ctx)
 	}
-	if err == nil {
-		return
+	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return // told to stop, be it before everything had started
 	}
 	fmt.Fprintln(os.Stderr, "tokenbus:", err)
 	var usage *cli.UsageError

@@ -60,9 +60,12 @@ func (c *upCmd) Run(ctx context.Context) error {
 		}
 	}
 	p := newParts()
+	if err := lockDir(p, c.Data); err != nil {
+		return p.stop(err)
+	}
 	srv, err := bus.NewServer(bus.ServerConfig{Name: "up", Listen: c.NATSListen, DataDir: c.Data, Domain: "tokenbus", SyncAlways: true})
 	if err != nil {
-		return err
+		return p.stop(err)
 	}
 	p.onStop("NATS server", srv.Close)
 	if c.Demo {
@@ -72,12 +75,11 @@ func (c *upCmd) Run(ctx context.Context) error {
 		}
 		engines = append(engines, demo...)
 	}
-	g, err := c.startParts(ctx, p, srv, engines, log)
-	if err != nil {
+	var g *gateway.Gateway
+	adm := newAdmin(func() bool { return g.Ready() })
+	if g, err = c.startParts(ctx, p, srv, engines, adm, log); err != nil {
 		return p.stop(err)
 	}
-	adm := newAdmin(g.Ready)
-	gatewayMetrics(adm, g)
 	if err := adm.serve(p, process, log); err != nil {
 		return p.stop(err)
 	}
@@ -140,7 +142,7 @@ func startDemo(p *parts, log *slog.Logger) ([]namedEngine, error) {
 }
 
 // startParts starts agents, scheduler and gateway on the embedded server.
-func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engines []namedEngine, log *slog.Logger) (*gateway.Gateway, error) {
+func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engines []namedEngine, adm *admin, log *slog.Logger) (*gateway.Gateway, error) {
 	link := func(name string) (*bus.Link, error) {
 		l, err := bus.Dial(ctx, bus.Config{Name: name, InProcess: srv, Log: log})
 		if err == nil {
@@ -161,6 +163,7 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 		if err != nil {
 			return nil, err
 		}
+		agentMetrics(adm, a)
 		p.start("agent "+e.name, a.Run)
 	}
 	l, err := link("tokenbus scheduler")
@@ -171,6 +174,7 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 	if err != nil {
 		return nil, err
 	}
+	schedulerMetrics(adm, s)
 	p.start("scheduler", s.Run)
 	if l, err = link("tokenbus gateway"); err != nil {
 		return nil, err
@@ -179,6 +183,7 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 	if err != nil {
 		return nil, err
 	}
+	gatewayMetrics(adm, g)
 	g.Client().UseScheduler(s.Take)
 	p.start("gateway", g.Run)
 	return g, nil

@@ -136,7 +136,7 @@ func deploy(t *testing.T, simArgs ...string) *deployment {
 		d.engines = append(d.engines, "http://"+engine)
 		d.admins = append(d.admins, "http://"+admin)
 		d.agents = append(d.agents, start(t, fmt.Sprintf("agent %d", i), "agent", "--nats", natsURL, "--id", fmt.Sprintf("agent-%d", i),
-			"--engine-url", "http://"+engine, "--capacity", "32", "--admin-listen", admin))
+			"--engine-url", "http://"+engine, "--capacity", "40", "--admin-listen", admin))
 	}
 	for i := range 2 {
 		d.schedulers = append(d.schedulers, start(t, fmt.Sprintf("scheduler %d", i), "scheduler", "--nats", natsURL))
@@ -246,7 +246,7 @@ func (d *deployment) settle(t *testing.T, agents ...int) {
 		eventually(t, 20*time.Second, fmt.Sprintf("invariant 3: agent %d has nothing active", i), func() bool {
 			return strings.Contains(get(d.admins[i]+"/metrics"), fmt.Sprintf("tokenbus_agent_active_requests{agent=\"agent-%d\"} 0\n", i))
 		})
-		if r := d.record(t, i); r.InFlight != 0 || r.MaxRun > 32 {
+		if r := d.record(t, i); r.InFlight != 0 || r.MaxRun > 40 {
 			t.Errorf("invariants 2, 3: engine %d has %d in flight, had %d at most", i, r.InFlight, r.MaxRun)
 		}
 	}
