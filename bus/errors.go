@@ -172,6 +172,9 @@ func (e *Error) SetHeaders(h Header) {
 	}
 }
 
+// maxRetryAfter bounds what is believed of a Retry-After, in seconds: a year.
+const maxRetryAfter = 365 * 24 * 3600
+
 // ErrorFrom reads an error from the headers of a message, nil if there is none.
 func ErrorFrom(h Header) *Error {
 	if get(h, HeaderErrorCode) == "" {
@@ -185,7 +188,7 @@ func ErrorFrom(h Header) *Error {
 		e.Reason = ReasonInternal
 	}
 	if s, ok := getInt(h, "Retry-After"); ok {
-		e.RetryAfter = time.Duration(s) * time.Second
+		e.RetryAfter = time.Duration(min(s, maxRetryAfter)) * time.Second
 	}
 	return e
 }

@@ -106,6 +106,8 @@ func Merge(old, said Record, live bool) (r Record, ok bool) {
 		return old, false
 	case said.Status == StatusGone && live && !same:
 		return old, false // another process of that id lives
+	case live && !same && said.Started.Before(old.Started):
+		return old, false // a late beat of the process before
 	case said.Full, said.Status == StatusGone:
 		return said, true
 	case !same:

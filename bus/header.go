@@ -141,12 +141,18 @@ func RequestHeaders(dst Header, src http.Header) {
 // EngineRequestHeaders copies into dst the fields of a bus request that pass to
 // the engine, whoever published it.
 func EngineRequestHeaders(dst http.Header, src Header) {
+	var listed map[string]bool
+	for name, values := range src {
+		if strings.EqualFold(name, "Connection") {
+			listed = connectionListed(http.Header{"Connection": values})
+		}
+	}
 	for name, values := range src {
 		if Internal(name) {
 			continue
 		}
 		name = http.CanonicalHeaderKey(name)
-		if hopByHop[name] || credential[name] {
+		if hopByHop[name] || credential[name] || listed[name] {
 			continue
 		}
 		dst[name] = values
