@@ -23,7 +23,7 @@ func parseEdits(texts []string, size int64) ([]peek.Splice, *bus.Error) {
 	slices.SortStableFunc(edits, func(a, b peek.Splice) int { return cmp.Compare(a.Offset, b.Offset) })
 	end := 0
 	for _, e := range edits {
-		if e.Offset < end || int64(e.Offset)+int64(e.Remove) > size {
+		if e.Offset < end || int64(e.Offset) > size || int64(e.Remove) > size-int64(e.Offset) {
 			return nil, bus.Errorf(bus.ReasonBadRequest, "the edits of the body overlap or leave it")
 		}
 		end = e.Offset + e.Remove

@@ -33,10 +33,10 @@ type list[T any] struct {
 
 // Push puts a request at the end of its model's queue.
 func (q *Queues[T]) Push(model string, v T) (*Item[T], error) {
-	l := q.list(model)
-	if l.n >= q.MaxDepth {
+	if q.Depth(model) >= q.MaxDepth {
 		return nil, ErrFull
 	}
+	l := q.list(model)
 	it := &Item[T]{Value: v, model: model, in: l, prev: l.tail}
 	if l.tail != nil {
 		l.tail.next = it
