@@ -10,29 +10,35 @@ import (
 // Trimming: the heap may grow to several times what lives, which is cheap under
 // load and a waste when the load is gone.
 const (
-	trimEvery   = 5 * time.Second
-	trimGarbage = 4 << 20 // bytes that are worth a collection
+	trimLook = time.Second      // between looks
+	trimRest = 10 * time.Second // between collections
+	trimMin  = 2 << 20          // bytes that are worth one
 )
 
 // trim gives memory back to the system when little is allocated: then a collection
-// costs little and the garbage of the last burst would stay for minutes.
+// costs little, and what the last burst left would stay for minutes.
 func trim(ctx context.Context) error {
-	s := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/objects:bytes"}}
-	t := time.NewTicker(trimEvery)
+	s := []metrics.Sample{
+		{Name: "/gc/heap/allocs:bytes"}, {Name: "/gc/heap/live:bytes"},
+		{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/free:bytes"},
+	}
+	t := time.NewTicker(trimLook)
 	defer t.Stop()
 	var before uint64
+	var last time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-t.C:
+		case now := <-t.C:
 			metrics.Read(s)
-			allocs, live, objects := s[0].Value.Uint64(), s[1].Value.Uint64(), s[2].Value.Uint64()
-			quiet := allocs-before < max(live, trimGarbage)
-			if quiet && objects > live+max(live/2, trimGarbage) {
+			allocs, live, objects, free := s[0].Value.Uint64(), s[1].Value.Uint64(), s[2].Value.Uint64(), s[3].Value.Uint64()
+			quiet := allocs-before < max(live/4, trimMin)
+			before = allocs
+			if quiet && objects+free > live+max(live/4, trimMin) && now.Sub(last) >= trimRest {
+				last = now
 				debug.FreeOSMemory()
 			}
-			before = allocs
 		}
 	}
 }
