@@ -328,6 +328,9 @@ func (call *Call) watch(now time.Time) {
 	}
 	up := time.Unix(0, call.sh.lastUp.Load())
 	if !call.sh.nc.IsConnected() {
+		if now.Sub(later(call.heard, up)) > forgetAfter {
+			call.fail(Errorf(ReasonBusUnavailable, "the bus did not come back"))
+		}
 		return
 	}
 	if call.phase >= accepted && now.Sub(call.ackedAt) >= ackEvery {
