@@ -202,6 +202,9 @@ func (call *Call) take(control string, kind Kind, seq uint64, m *Msg) {
 		}
 		return
 	}
+	if isAgent(control) {
+		call.phase = max(call.phase, accepted) // it runs, whatever frame came first
+	}
 	if seq < call.want {
 		// A scheduler's word is never numbered before an agent's.
 		if kind != KindError || seq != 0 {

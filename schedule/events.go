@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -117,6 +118,9 @@ func (s *Scheduler) wake(v *agentView, now time.Time) {
 		return
 	}
 	for _, m := range v.record.Models {
+		if !slices.Contains(s.fleet.models[m.ID], v) {
+			continue // it refused the model since its last beat
+		}
 		for it := s.waiting.Front(m.ID); it != nil && v.room(); {
 			t := it.Value
 			it = it.Next()

@@ -14,6 +14,7 @@ type agentView struct {
 	record  bus.Record
 	at      time.Time       // last heard
 	pending map[string]bool // attempts dispatched and not heard back about
+	partial bool            // it was taken out of a model's list since its last full beat
 	suspect bool            // it did not answer a dispatch, and has not beaten since
 }
 
@@ -68,13 +69,14 @@ func (f *fleet) say(r bus.Record, now time.Time) (v *agentView, fresh bool) {
 	if fresh {
 		clear(v.pending)
 	}
-	relist := fresh || !slices.EqualFunc(old.Models, merged.Models, func(a, b bus.Model) bool { return a.ID == b.ID })
+	relist := fresh || v.partial && r.Full || !slices.EqualFunc(old.Models, merged.Models, func(a, b bus.Model) bool { return a.ID == b.ID })
 	if relist {
 		f.unlist(v)
 	}
 	v.record, v.at, v.suspect = merged, now, false
 	if relist {
 		f.list(v)
+		v.partial = false
 	}
 	return v, fresh
 }
@@ -116,6 +118,7 @@ func (f *fleet) unlist(v *agentView) {
 
 // unserve takes one model from an agent, until its next full beat says otherwise.
 func (f *fleet) unserve(v *agentView, model string) {
+	v.partial = true
 	l := f.models[model]
 	if i := slices.Index(l, v); i >= 0 {
 		l = slices.Delete(l, i, i+1)

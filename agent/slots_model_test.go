@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tokenbus/tokenbus/bus"
+)
+
+// TestSlotsModel compares the slots with a plain count, over any run of requests
+// and changes of the agent's condition: never over capacity (invariant 2), each
+// slot given back once (invariant 3), each refusal with its reason (invariant 4).
+func TestSlotsModel(t *testing.T) {
+	outcomes := []outcome{failed, succeeded, clientError, cancelled}
+	rapid.Check(t, func(rt *rapid.T) {
+		capacity := rapid.IntRange(1, 5).Draw(rt, "capacity")
+		s := newSlots("a", "e", capacity)
+		changes := 0
+		s.changed = func() { changes++ }
+		var want bus.AgentCounts
+		taken, draining, healthy := 0, false, false
+		models := map[string]bool{}
+		seq := uint64(0)
+		rt.Repeat(map[string]func(*rapid.T){
+			"take": func(rt *rapid.T) {
+				model := rapid.SampledFrom([]string{"m", "n"}).Draw(rt, "model")
+				expect := bus.NoteAccepted
+				switch {
+				case draining:
+					expect = bus.NoteDraining
+				case !healthy:
+					expect = bus.NoteNotReady
+				case !models[model]:
+					expect = bus.NoteUnknownModel
+				case taken == capacity:
+					expect = bus.NoteBusy
+				}
+				before := changes
+				if got := s.take(model); got != expect {
+					rt.Fatalf("got %s, want %s", got, expect)
+				}
+				if expect == bus.NoteAccepted {
+					taken++
+				} else {
+					want.Refused++
+				}
+				if (changes > before) != (expect == bus.NoteAccepted) {
+					rt.Fatalf("%s: %d changes were said", expect, changes-before)
+				}
+			},
+			"free": func(rt *rapid.T) {
+				if taken == 0 {
+					rt.Skip("nothing is taken")
+				}
+				o := rapid.SampledFrom(outcomes).Draw(rt, "outcome")
+				u := bus.Usage{Prompt: rapid.Int64Range(-5, 100).Draw(rt, "prompt"), Completion: 3, Cached: 1}
+				s.free(o, u)
+				taken--
+				*map[outcome]*uint64{failed: &want.Failed, succeeded: &want.Succeeded, clientError: &want.ClientErrors, cancelled: &want.Cancelled}[o]++
+				want.PromptTokens += uint64(max(u.Prompt, 0))
+				want.CompletionTokens += 3
+				want.CachedTokens++
+			},
+			"condition": func(rt *rapid.T) {
+				draining, healthy = rapid.Bool().Draw(rt, "draining"), rapid.Bool().Draw(rt, "healthy")
+				models = map[string]bool{}
+				for _, m := range []string{"m", "n"} {
+					if rapid.Bool().Draw(rt, m) {
+						models[m] = true
+					}
+				}
+				s.update(func(s *slots) { s.draining, s.healthy, s.models = draining, healthy, models })
+			},
+			"": func(rt *rapid.T) {
+				state, counts := s.snapshot()
+				if state.Active != taken || taken > capacity || counts != want {
+					rt.Fatalf("invariants 2 and 3: %d active of %d, want %d; counts %+v, want %+v", state.Active, capacity, taken, counts, want)
+				}
+				status := bus.StatusReady
+				if draining {
+					status = bus.StatusDraining
+				} else if len(models) == 0 {
+					status = bus.StatusStarting
+				}
+				if state.Status != status || state.Capacity != capacity || state.ID != "a" || state.Epoch != "e" {
+					rt.Fatalf("state %+v, want status %s", state, status)
+				}
+				if state.Seq < seq {
+					rt.Fatalf("seq went from %d to %d", seq, state.Seq)
+				}
+				seq = state.Seq
+			},
+		})
+	})
+}
