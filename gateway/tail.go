@@ -13,9 +13,13 @@ type tail struct {
 	last       []byte // the last bytes that were written
 	responseID string // of a Responses stream
 	number     int64  // last sequence number of a Responses stream, -1 if none was seen
+	seam       []byte // scratch: the end of what was seen and the beginning of what comes
 }
 
-const tailBytes = 512
+const (
+	tailBytes = 512
+	seamBytes = 128 // longer than a key and its value, which a read may cut in two
+)
 
 // saw takes bytes that go to the client.
 func (t *tail) saw(p []byte) {
@@ -46,24 +50,45 @@ func (t *tail) separator() []byte {
 	return []byte("\n\n")
 }
 
+// sawResponse looks for the id and the numbers of a Responses stream, across the
+// border of two reads as well.
 func (t *tail) sawResponse(p []byte) {
-	if t.responseID == "" {
-		if i := bytes.Index(p, []byte(`"id":"resp_`)); i >= 0 {
-			rest := p[i+len(`"id":"`):]
-			if j := bytes.IndexByte(rest, '"'); j >= 0 {
-				t.responseID = string(rest[:j])
+	t.seam = append(t.seam[:0], t.last[max(len(t.last)-seamBytes, 0):]...)
+	t.seam = append(t.seam, p[:min(len(p), seamBytes)]...)
+	for _, b := range [][]byte{t.seam, p} {
+		if t.responseID == "" {
+			if i := bytes.Index(b, []byte(`"id":"resp_`)); i >= 0 {
+				rest := b[i+len(`"id":"`):]
+				if j := bytes.IndexByte(rest, '"'); j >= 0 {
+					t.responseID = string(rest[:j])
+				}
 			}
 		}
+		if n, ok := lastNumber(b); ok {
+			t.number = n
+		}
 	}
+}
+
+// lastNumber gives the last sequence number that is whole: what follows its digits
+// is here, too.
+func lastNumber(b []byte) (int64, bool) {
 	const key = `"sequence_number":`
-	if i := bytes.LastIndex(p, []byte(key)); i >= 0 {
-		rest := p[i+len(key):]
-		n := 0
-		for n < len(rest) && '0' <= rest[n] && rest[n] <= '9' {
-			n++
+	for {
+		i := bytes.LastIndex(b, []byte(key))
+		if i < 0 {
+			return 0, false
 		}
-		if v, err := strconv.ParseInt(string(rest[:n]), 10, 64); err == nil {
-			t.number = v
+		rest := bytes.TrimLeft(b[i+len(key):], " ")
+		digits := 0
+		for digits < len(rest) && '0' <= rest[digits] && rest[digits] <= '9' {
+			digits++
 		}
+		if digits < len(rest) {
+			if v, err := strconv.ParseInt(string(rest[:digits]), 10, 64); err == nil {
+				return v, true
+			}
+		}
+		b = b[:i]
 	}
 }
