@@ -68,7 +68,7 @@ func (s *sseStream) feed(p []byte) []byte {
 			s.held = append(s.held, ev...)
 			ev = s.held
 		}
-		drop := !s.big && s.look(ev) && s.strip
+		drop := !s.big && len(ev) <= maxHeld && s.look(ev) && s.strip
 		s.keep(ev)
 		if drop && same {
 			s.out, same = append(s.out, p[:at]...), false
@@ -102,9 +102,14 @@ func (s *sseStream) feed(p []byte) []byte {
 	return s.out
 }
 
-// keep remembers the beginning of an event among the last ones. A comment is none.
+// hasData reports whether an event has a data line: others tell nothing.
+func hasData(ev []byte) bool {
+	return bytes.HasPrefix(ev, []byte("data:")) || bytes.Contains(ev, []byte("\ndata:")) || bytes.Contains(ev, []byte("\rdata:"))
+}
+
+// keep remembers the beginning of an event among the last ones that have data.
 func (s *sseStream) keep(ev []byte) {
-	if len(ev) == 0 || ev[0] == ':' && !bytes.Contains(ev, []byte("data")) || ev[0] == '\n' || ev[0] == '\r' {
+	if !hasData(ev) {
 		return
 	}
 	if s.big && s.keptBig {
@@ -244,12 +249,27 @@ func (s *sseStream) finished() bool {
 	default:
 		return true
 	}
-	for _, ev := range append(s.kept[:], s.held) {
-		if final(ev) {
+	choices := make(map[int]bool) // whether each choice has finished, as far as the last events tell
+	for i := range keptEvents {
+		if final(s.kept[(s.next+i)%keptEvents], choices) {
 			return true
 		}
 	}
-	return false
+	if hasData(s.held) {
+		before := len(choices)
+		if final(s.held, choices) {
+			return true
+		}
+		if len(choices) == before && !json.Valid(eventData(s.held)) {
+			return false // cut within an event
+		}
+	}
+	for _, finished := range choices {
+		if !finished {
+			return false
+		}
+	}
+	return len(choices) > 0
 }
 
 // finalTypes are the types of the events that end a Responses or Messages stream.
@@ -257,8 +277,9 @@ var finalTypes = map[string]bool{
 	"response.completed": true, "response.failed": true, "response.incomplete": true, "message_stop": true, "error": true,
 }
 
-// final reports whether an event ends a stream, in any of the dialects.
-func final(ev []byte) bool {
+// final reports whether an event ends a stream, in any of the dialects, and notes
+// in choices what it tells of each choice.
+func final(ev []byte, choices map[int]bool) bool {
 	data := eventData(ev)
 	if string(data) == "[DONE]" {
 		return true
@@ -273,6 +294,7 @@ func final(ev []byte) bool {
 		Type    string          `json:"type"`
 		Error   json.RawMessage `json:"error"`
 		Choices []struct {
+			Index        int     `json:"index"`
 			FinishReason *string `json:"finish_reason"`
 		} `json:"choices"`
 	}
@@ -280,9 +302,7 @@ func final(ev []byte) bool {
 		return false
 	}
 	for _, c := range chunk.Choices {
-		if c.FinishReason != nil {
-			return true
-		}
+		choices[c.Index] = choices[c.Index] || c.FinishReason != nil
 	}
 	return finalTypes[chunk.Type] || len(chunk.Error) > 0 && string(chunk.Error) != "null"
 }

@@ -147,35 +147,55 @@ func readUsage(obj []byte, u *bus.Usage) {
 		PromptTokens: count(obj, "prompt_tokens"), CompletionTokens: count(obj, "completion_tokens"), TotalTokens: count(obj, "total_tokens"),
 		InputTokens: count(obj, "input_tokens"), OutputTokens: count(obj, "output_tokens"), CacheRead: count(obj, "cache_read_input_tokens"),
 	}
-	t.PromptTokensDetails.CachedTokens = count(obj, "cached_tokens")
+	t.PromptTokensDetails.CachedTokens = count(member(obj, "prompt_tokens_details"), "cached_tokens")
+	t.InputTokensDetails.CachedTokens = count(member(obj, "input_tokens_details"), "cached_tokens")
 	t.merge(u)
 }
 
-// count gives the number behind a key, 0 if there is none.
+// count gives the number that an object has for a key, 0 if there is none.
 func count(obj []byte, key string) int64 {
-	for {
-		i := bytes.Index(obj, []byte(key))
-		if i < 1 {
-			return 0
+	var n int64
+	for _, c := range member(obj, key) {
+		if c < '0' || c > '9' || n > 1<<53 {
+			break
 		}
-		quoted := obj[i-1] == '"'
-		obj = obj[i+len(key):]
-		rest, ok := bytes.CutPrefix(obj, []byte{'"'})
-		if !quoted || !ok {
-			continue
-		}
-		rest = bytes.TrimLeft(rest, " \t\r\n")
-		if rest, ok = bytes.CutPrefix(rest, []byte{':'}); !ok {
-			continue
-		}
-		rest = bytes.TrimLeft(rest, " \t\r\n")
-		var n int64
-		for _, c := range rest {
-			if c < '0' || c > '9' || n > 1<<53 {
-				break
-			}
-			n = n*10 + int64(c-'0')
-		}
-		return n
+		n = n*10 + int64(c-'0')
 	}
+	return n
+}
+
+// member gives the text of an object from the value of a key on, nil if the object
+// itself has no such key; objects within it do not count.
+func member(obj []byte, key string) []byte {
+	depth := 0
+	for i := 0; i < len(obj); i++ {
+		switch obj[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return nil
+			}
+		case '"':
+			end := i + 1
+			for end < len(obj) && obj[end] != '"' {
+				if obj[end] == '\\' {
+					end++
+				}
+				end++
+			}
+			if end >= len(obj) {
+				return nil
+			}
+			name := obj[i+1 : end]
+			i = end
+			if depth == 1 && string(name) == key {
+				rest := bytes.TrimLeft(obj[end+1:], " \t\r\n")
+				if rest, ok := bytes.CutPrefix(rest, []byte{':'}); ok {
+					return bytes.TrimLeft(rest, " \t\r\n")
+				}
+			}
+		}
+	}
+	return nil
 }

@@ -106,7 +106,7 @@ func failedResponse(id, model string, seen *tail, e *bus.Error) []byte {
 		SequenceNumber int64    `json:"sequence_number"`
 		Response       response `json:"response"`
 	}{"response.failed", seen.number + 1, response{
-		ID: seen.responseID, Object: "response", Status: "failed", Error: apiError{"server_error", e.Message}, Model: model, Output: []string{},
+		ID: seen.responseID, Object: "response", Status: "failed", Error: apiError{"server_error", e.Text()}, Model: model, Output: []string{},
 	}}
 	if doc.Response.ID == "" {
 		doc.Response.ID = "resp_" + id

@@ -57,15 +57,27 @@ func (t *tail) sawResponse(p []byte) {
 	t.seam = append(t.seam, p[:min(len(p), seamBytes)]...)
 	for _, b := range [][]byte{t.seam, p} {
 		if t.responseID == "" {
-			if i := bytes.Index(b, []byte(`"id":"resp_`)); i >= 0 {
-				rest := b[i+len(`"id":"`):]
-				if j := bytes.IndexByte(rest, '"'); j >= 0 {
-					t.responseID = string(rest[:j])
-				}
-			}
+			t.responseID = responseID(b)
 		}
 		if n, ok := lastNumber(b); ok {
 			t.number = n
+		}
+	}
+}
+
+// responseID gives the first id of a response that is whole, "" if there is none.
+func responseID(b []byte) string {
+	const key = `"id":`
+	for {
+		i := bytes.Index(b, []byte(key))
+		if i < 0 {
+			return ""
+		}
+		b = b[i+len(key):]
+		if rest, ok := bytes.CutPrefix(bytes.TrimLeft(b, " "), []byte(`"resp_`)); ok {
+			if j := bytes.IndexByte(rest, '"'); j >= 0 {
+				return "resp_" + string(rest[:j])
+			}
 		}
 	}
 }

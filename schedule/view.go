@@ -98,7 +98,10 @@ func (f *fleet) state(s bus.State, now time.Time) *agentView {
 func (f *fleet) list(v *agentView) {
 	for _, m := range v.record.Models {
 		l := f.models[m.ID]
-		i, _ := slices.BinarySearchFunc(l, v.record.ID, func(a *agentView, id string) int { return cmp.Compare(a.record.ID, id) })
+		i, listed := slices.BinarySearchFunc(l, v.record.ID, func(a *agentView, id string) int { return cmp.Compare(a.record.ID, id) })
+		if listed {
+			continue // it names the model twice
+		}
 		f.models[m.ID] = slices.Insert(l, i, v)
 		f.remember(m.ID)
 	}
