@@ -26,7 +26,6 @@ const (
 	schedulerGrace  = 3 * time.Second         // to find a scheduler when none listens
 	resubmitPause   = 100 * time.Millisecond
 	maxTries        = 3
-	callerPending   = 256 << 20
 	windowPerServer = maxPending / 2 // window × streams stays below it
 )
 
@@ -121,12 +120,9 @@ func NewClient(link *Link) (*Client, error) {
 	for i, nc := range link.Data {
 		sh := &shard{nc: nc, prefix: ReplyPrefix(c.id, i), calls: make(map[uint64]*Call)}
 		c.shards = append(c.shards, sh)
-		sub, err := nc.Subscribe(sh.prefix+"*", func(m *Msg) { c.frame(sh, m) })
+		sub, err := subscribe(nc, sh.prefix+"*", "", func(m *Msg) { c.frame(sh, m) })
 		if err != nil {
-			return nil, fmt.Errorf("subscribe to replies: %w", err)
-		}
-		if err := sub.SetPendingLimits(pendingMsgs, callerPending); err != nil {
-			return nil, fmt.Errorf("subscribe to replies: %w", err)
+			return nil, err
 		}
 		c.subs = append(c.subs, sub)
 	}

@@ -53,9 +53,8 @@ type Link struct {
 
 	log *slog.Logger
 
-	mu           sync.Mutex
-	reconnected  []func()
-	disconnected []func()
+	mu          sync.Mutex
+	reconnected []func()
 }
 
 // Dial connects to the bus and waits until it answers, for as long as ctx allows:
@@ -115,11 +114,10 @@ func (l *Link) connect(ctx context.Context, cfg Config, name string) (*nats.Conn
 			return // we closed it
 		}
 		l.log.Warn("bus connection lost", "connection", name, "err", err)
-		l.each(&l.disconnected)
 	}
 	opts.ReconnectedCB = func(nc *nats.Conn) {
 		l.log.Info("bus connection back", "connection", name, "server", nc.ConnectedServerName())
-		l.each(&l.reconnected)
+		l.runReconnected()
 	}
 	if cfg.InProcess != nil {
 		if err := nats.InProcessServer(cfg.InProcess)(&opts); err != nil {
@@ -175,9 +173,9 @@ func reconnectDelay(n int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-func (l *Link) each(fs *[]func()) {
+func (l *Link) runReconnected() {
 	l.mu.Lock()
-	list := *fs
+	list := l.reconnected
 	l.mu.Unlock()
 	for _, f := range list {
 		f()
@@ -190,14 +188,6 @@ func (l *Link) OnReconnect(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reconnected = append(l.reconnected[:len(l.reconnected):len(l.reconnected)], f)
-}
-
-// OnDisconnect registers f to run after any of the connections was lost. f must
-// not block.
-func (l *Link) OnDisconnect(f func()) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.disconnected = append(l.disconnected[:len(l.disconnected):len(l.disconnected)], f)
 }
 
 // Connected reports whether all data connections are up.

@@ -46,7 +46,6 @@ type Sender struct {
 	fullSince time.Time // zero while the window is open
 	endedAt   time.Time
 	bytes     int64
-	resends   int64
 	greeted   bool // the caller knows who runs its request
 }
 
@@ -179,7 +178,6 @@ func (s *Sender) resend(seq uint64) {
 	}
 	for i := seq - s.acked - 1; i < uint64(len(s.ring)); i++ {
 		s.publish(&s.ring[i], s.acked+1+i)
-		s.resends++
 	}
 	s.lastSent = time.Now()
 }

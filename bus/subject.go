@@ -20,7 +20,6 @@ const (
 	AllRequests     = "tb.req.*.*"
 	AllBeats        = "tb.beat.*.*"       // full ones: who there is
 	AllStates       = "tb.beat.*.*.state" // short ones: how busy it is, for schedulers
-	AllEvents       = "tb.event.>"
 	AllSchedBeats   = "tb.sched.*.beat"
 	PollSubject     = "tb.poll"
 	interestSubject = "tb.trace"

@@ -108,6 +108,22 @@ func newFleet(t testing.TB) *fleet {
 	return f
 }
 
+// newTrio is the smallest fleet: one engine with a fault, its agent, a scheduler and
+// a gateway, all ready.
+func newTrio(t testing.TB, fault sim.Fault, capacity int, edits ...func(*gateway.Config)) (*fleet, *engine, *gatewayProcess) {
+	t.Helper()
+	f := newFleet(t)
+	e := f.addEngine(engineConfig())
+	if _, err := e.sim.Inject(fault); err != nil {
+		t.Fatal(err)
+	}
+	f.addAgent("a", e, capacity)
+	f.addScheduler()
+	g := f.addGateway(edits...)
+	time.Sleep(2 * time.Second)
+	return f, e, g
+}
+
 func (f *fleet) spawn(name string, wire *bustest.Wire, link *bus.Link, run func(context.Context) error) *process {
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &process{name: name, wire: wire, link: link, stop: cancel, done: make(chan struct{})}
@@ -168,12 +184,15 @@ func (f *fleet) addScheduler() *schedulerProcess {
 	return p
 }
 
-func (f *fleet) addGateway() *gatewayProcess {
+func (f *fleet) addGateway(edits ...func(*gateway.Config)) *gatewayProcess {
 	f.t.Helper()
 	wire := f.bus.NewWire()
 	link := wire.Link(f.t, "gateway", f.log)
 	cfg := gateway.Default()
 	cfg.Version, cfg.Log = "0.0.0", f.log
+	for _, edit := range edits {
+		edit(&cfg)
+	}
 	l := bustest.NewListener()
 	g, err := gateway.New(cfg, link, l)
 	if err != nil {
