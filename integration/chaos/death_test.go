@@ -40,30 +40,24 @@ var phases = map[string]struct {
 	"stalled":             {true, &sim.Fault{Kind: sim.StallAfter, Tokens: 3}},
 }
 
-// TestGatewayKilled: within a second of a gateway's death its work is cancelled at
-// the engines, whatever they are doing (invariant 8).
-func TestGatewayKilled(t *testing.T) {
+// callerDies lets four callers wait in each phase, makes them go away, and checks
+// that within a second the engine works for none of them (invariant 8).
+func callerDies(t *testing.T, die func(g *gatewayProcess, leave func())) {
 	for name, c := range phases {
 		t.Run(name, func(t *testing.T) {
 			bustest.Bubble(t, func(t *testing.T) {
-				f := newFleet(t)
-				e := f.addEngine(engineConfig())
-				if _, err := e.sim.Inject(*c.fault); err != nil {
-					t.Fatal(err)
-				}
-				f.addAgent("a", e, 8)
-				f.addScheduler()
-				g := f.addGateway()
-				time.Sleep(10 * time.Second)
+				f, e, g := newTrio(t, *c.fault, 8)
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
 				var wg sync.WaitGroup
 				for i := range 4 {
-					wg.Go(func() { g.ask(t.Context(), i, c.stream) })
+					wg.Go(func() { g.ask(ctx, i, c.stream) })
 				}
 				f.inFlight(e, 4, time.Second)
 				time.Sleep(700 * time.Millisecond)
-				g.kill()
+				die(g, cancel)
 				if d := f.inFlight(e, 0, 5*time.Second); d > time.Second {
-					t.Errorf("invariant 8: cancelled %v after the gateway died", d)
+					t.Errorf("invariant 8: cancelled after %v", d)
 				}
 				wg.Wait()
 				f.settle()
@@ -73,37 +67,14 @@ func TestGatewayKilled(t *testing.T) {
 	}
 }
 
-// TestClientLeaves is the same for a client that closes its connection.
+// TestGatewayKilled: a gateway dies.
+func TestGatewayKilled(t *testing.T) {
+	callerDies(t, func(g *gatewayProcess, _ func()) { g.kill() })
+}
+
+// TestClientLeaves: clients close their connections.
 func TestClientLeaves(t *testing.T) {
-	for name, c := range phases {
-		t.Run(name, func(t *testing.T) {
-			bustest.Bubble(t, func(t *testing.T) {
-				f := newFleet(t)
-				e := f.addEngine(engineConfig())
-				if _, err := e.sim.Inject(*c.fault); err != nil {
-					t.Fatal(err)
-				}
-				f.addAgent("a", e, 8)
-				f.addScheduler()
-				g := f.addGateway()
-				time.Sleep(2 * time.Second)
-				ctx, cancel := context.WithCancel(t.Context())
-				var wg sync.WaitGroup
-				for i := range 4 {
-					wg.Go(func() { g.ask(ctx, i, c.stream) })
-				}
-				f.inFlight(e, 4, time.Second)
-				time.Sleep(700 * time.Millisecond)
-				cancel()
-				if d := f.inFlight(e, 0, 5*time.Second); d > time.Second {
-					t.Errorf("invariant 8: cancelled %v after the client left", d)
-				}
-				wg.Wait()
-				f.settle()
-				f.close()
-			})
-		})
-	}
+	callerDies(t, func(_ *gatewayProcess, leave func()) { leave() })
 }
 
 // TestAgentKilled: streams of a dead agent end with an explicit error within 3 s,

@@ -14,15 +14,7 @@ import (
 // idle limit, with an explicit error, and its slot is free again.
 func TestIdleStream(t *testing.T) {
 	bustest.Bubble(t, func(t *testing.T) {
-		f := newFleet(t)
-		e := f.addEngine(engineConfig())
-		if _, err := e.sim.Inject(sim.Fault{Kind: sim.StallAfter, Tokens: 3}); err != nil {
-			t.Fatal(err)
-		}
-		f.addAgent("a", e, 8)
-		f.addScheduler()
-		g := f.addGateway()
-		time.Sleep(2 * time.Second)
+		f, _, g := newTrio(t, sim.Fault{Kind: sim.StallAfter, Tokens: 3}, 8)
 		r := g.ask(t.Context(), 1, true)
 		if !strings.Contains(string(r.body), "stream_idle") || strings.Contains(string(r.body), "[DONE]") {
 			t.Errorf("invariant 6: %.300s", r.body)
@@ -40,16 +32,8 @@ func TestIdleStream(t *testing.T) {
 // need it.
 func TestLongStream(t *testing.T) {
 	bustest.Bubble(t, func(t *testing.T) {
-		f := newFleet(t)
-		e := f.addEngine(engineConfig())
 		fault, want := script(200, 30*time.Second)
-		if _, err := e.sim.Inject(fault); err != nil {
-			t.Fatal(err)
-		}
-		f.addAgent("a", e, 8)
-		f.addScheduler()
-		g := f.addGateway()
-		time.Sleep(2 * time.Second)
+		f, _, g := newTrio(t, fault, 8)
 		r := g.ask(t.Context(), 1, true)
 		if !bytes.Equal(r.body, want) || r.took < 100*time.Minute {
 			t.Errorf("got %d of %d bytes in %v: %v %.200q", len(r.body), len(want), r.took, r.err, r.body[max(0, len(r.body)-200):])
@@ -63,15 +47,7 @@ func TestLongStream(t *testing.T) {
 // it is.
 func TestDeadline(t *testing.T) {
 	bustest.Bubble(t, func(t *testing.T) {
-		f := newFleet(t)
-		e := f.addEngine(engineConfig())
-		if _, err := e.sim.Inject(sim.Fault{Kind: sim.HangBeforeHeaders}); err != nil {
-			t.Fatal(err)
-		}
-		f.addAgent("a", e, 8)
-		f.addScheduler()
-		g := f.addGateway()
-		time.Sleep(2 * time.Second)
+		f, _, g := newTrio(t, sim.Fault{Kind: sim.HangBeforeHeaders}, 8)
 		r := g.ask(t.Context(), 1, true)
 		if r.status != 504 || !strings.Contains(string(r.body), "deadline_exceeded") || r.took > 10*time.Minute+time.Second {
 			t.Errorf("status %d after %v: %.200s", r.status, r.took, r.body)
@@ -85,16 +61,8 @@ func TestDeadline(t *testing.T) {
 // long gets a 429 that says when to come back (acceptance 20).
 func TestFull(t *testing.T) {
 	bustest.Bubble(t, func(t *testing.T) {
-		f := newFleet(t)
-		e := f.addEngine(engineConfig())
 		fault, want := script(10, 5*time.Second)
-		if _, err := e.sim.Inject(fault); err != nil {
-			t.Fatal(err)
-		}
-		f.addAgent("a", e, 1)
-		f.addScheduler()
-		g := f.addGateway()
-		time.Sleep(2 * time.Second)
+		f, _, g := newTrio(t, fault, 1)
 		results := make(chan result, 3)
 		for i := range 3 {
 			go func() { results <- g.ask(t.Context(), i, true) }()
