@@ -167,7 +167,7 @@ func TestDeadline(t *testing.T) {
 		checkReason(t, err, bus.ReasonDeadline)
 		checkBetween(t, "refused", time.Since(began), 5*time.Second, 6*time.Second)
 		time.Sleep(time.Second)
-		if r := w.all()[0].reason(); r != bus.ReasonCancelled {
+		if r := w.first().reason(); r != bus.ReasonCancelled {
 			t.Errorf("invariant 8: the work was not cancelled: %q", r)
 		}
 		call.Close()

@@ -186,7 +186,7 @@ func TestCloseCancels(t *testing.T) {
 						cancel()
 					}
 					time.Sleep(time.Second)
-					if r := w.all()[0].reason(); r != bus.ReasonCancelled {
+					if r := w.first().reason(); r != bus.ReasonCancelled {
 						t.Errorf("invariant 8: the work was not cancelled: %q", r)
 					}
 					if !closes {

@@ -78,7 +78,7 @@ func TestLargeBody(t *testing.T) {
 				if got, err := drain(call); err != nil || !bytes.Equal(got, digest(body)) {
 					t.Errorf("invariant 7: got %s, want %s: %v", got, digest(body), err)
 				}
-				if pulled := len(w.all()[0].m.Data) == 0; pulled != (len(body) > bus.InlineBody) {
+				if pulled := len(w.first().m.Data) == 0; pulled != (len(body) > bus.InlineBody) {
 					t.Errorf("a body of %d bytes was pulled: %v", len(body), pulled)
 				}
 				call.Close()

@@ -34,7 +34,7 @@ func TestAckFrees(t *testing.T) {
 		} {
 			raw.say(step.word)
 			time.Sleep(20 * time.Millisecond)
-			if frames, n := w.all()[0].Ring(); frames != step.frames || n != 1000*step.frames {
+			if frames, n := w.first().Ring(); frames != step.frames || n != 1000*step.frames {
 				t.Errorf("after %s: %d frames, %d bytes, want %d frames", step.word, frames, n, step.frames)
 			}
 		}
@@ -58,7 +58,7 @@ func TestEndedAttempt(t *testing.T) {
 		defer w.stop()
 		raw := w.rawCaller("raw", framed)
 		time.Sleep(bus.LingerFor / 2)
-		j := w.all()[0]
+		j := w.first()
 		if n := frames(j, raw.take(), bus.KindKeepalive, 4); n < 3 {
 			t.Errorf("%d keepalives tell of the end", n)
 		}
@@ -108,13 +108,13 @@ func TestDeadCaller(t *testing.T) {
 				defer w.stop()
 				raw := w.rawCaller("raw", c.header)
 				time.Sleep(4 * time.Second)
-				if r := w.all()[0].reason(); r != "" {
+				if r := w.first().reason(); r != "" {
 					t.Fatalf("a caller that listens was given up: %s", r)
 				}
 				raw.leave()
 				w.flush()
 				time.Sleep(time.Second)
-				if r := w.all()[0].reason(); r != bus.ReasonCancelled {
+				if r := w.first().reason(); r != bus.ReasonCancelled {
 					t.Errorf("invariant 8: the work was not cancelled: %q", r)
 				}
 				w.settle(0)
@@ -127,7 +127,7 @@ func TestDeadCaller(t *testing.T) {
 			defer w.stop()
 			began := time.Now()
 			w.rawCaller("raw", framed)
-			<-w.all()[0].ctx.Done()
+			<-w.first().ctx.Done()
 			checkBetween(t, "given up", time.Since(began), bus.SilentAfter, bus.SilentAfter+time.Second)
 			w.settle(time.Second)
 		})
@@ -159,7 +159,7 @@ func TestRunEnds(t *testing.T) {
 		call := w.start(t.Context(), nil)
 		time.Sleep(time.Second)
 		w.stop()
-		if r := w.all()[0].reason(); r != bus.ReasonAgentLost {
+		if r := w.first().reason(); r != bus.ReasonAgentLost {
 			t.Errorf("cancelled for %q", r)
 		}
 		_, err := drain(call)

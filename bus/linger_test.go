@@ -16,7 +16,7 @@ func TestResendAfterEnd(t *testing.T) {
 		defer w.stop()
 		r := w.rawCaller("raw", bus.Header{bus.HeaderWindow: {"65536"}})
 		time.Sleep(500 * time.Millisecond)
-		j := w.all()[0]
+		j := w.first()
 		kinds := []bus.Kind{bus.KindHead, bus.KindData, bus.KindData, bus.KindEnd}
 		check := func(when string, from int) {
 			t.Helper()

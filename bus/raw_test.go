@@ -44,7 +44,7 @@ func (w *world) rawCaller(name string, h bus.Header) *raw {
 // say publishes a word about the attempt.
 func (r *raw) say(word string) {
 	r.w.t.Helper()
-	if err := r.w.caller.Data[0].Publish(r.w.all()[0].Control()+"."+word, nil); err != nil {
+	if err := r.w.caller.Data[0].Publish(r.w.first().Control()+"."+word, nil); err != nil {
 		r.w.t.Fatal(err)
 	}
 }

@@ -167,7 +167,7 @@ func TestDuplicates(t *testing.T) {
 		wg.Go(func() {
 			for i := range 15 {
 				time.Sleep(100 * time.Millisecond) // ten frames: the last few are not acknowledged
-				_ = w.caller.Data[0].Publish(fmt.Sprintf("%s.resend.%d", w.all()[0].Control(), 10*i+5), nil)
+				_ = w.caller.Data[0].Publish(fmt.Sprintf("%s.resend.%d", w.first().Control(), 10*i+5), nil)
 			}
 		})
 		got, err := drain(call)

@@ -20,7 +20,7 @@ func TestWindow(t *testing.T) {
 		defer w.stop()
 		call := w.start(t.Context(), nil)
 		time.Sleep(20 * time.Second) // longer than acknowledgements may stop
-		j := w.all()[0]
+		j := w.first()
 		sent := j.Bytes()
 		if sent < bus.DefaultWindow || sent > bus.DefaultWindow+chunk {
 			t.Errorf("invariant 10: %d bytes were sent into a window of %d", sent, bus.DefaultWindow)
@@ -62,7 +62,7 @@ func TestRingBound(t *testing.T) {
 				defer w.stop()
 				raw := w.rawCaller("raw", bus.Header{bus.HeaderWindow: {c.offer}})
 				time.Sleep(3 * time.Second)
-				j := w.all()[0]
+				j := w.first()
 				frames, n := j.Ring()
 				window := atoi(t, c.window)
 				if n >= window+c.chunk || frames > bus.MaxRingFrames {
@@ -88,14 +88,14 @@ func TestSlowCaller(t *testing.T) {
 		defer w.stop()
 		began := time.Now()
 		call := w.start(t.Context(), nil)
-		for len(w.all()) == 0 || w.all()[0].reason() == "" {
+		for w.first().reason() == "" {
 			if time.Since(began) > time.Minute {
 				t.Fatal("the caller was not cut")
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
 		checkBetween(t, "cut", time.Since(began), stall, stall+time.Second)
-		if r := w.all()[0].reason(); r != bus.ReasonSlowCaller {
+		if r := w.first().reason(); r != bus.ReasonSlowCaller {
 			t.Errorf("cut for %s", r)
 		}
 		got, err := drain(call)

@@ -96,6 +96,19 @@ func (w *world) all() []*job {
 	return append([]*job(nil), w.jobs...)
 }
 
+// first is the first attempt; it waits until that has reached the agent.
+func (w *world) first() *job {
+	w.t.Helper()
+	for range 1000 {
+		if jobs := w.all(); len(jobs) > 0 {
+			return jobs[0]
+		}
+		time.Sleep(time.Millisecond)
+	}
+	w.t.Fatal("no request reached the agent")
+	return nil
+}
+
 // request is a scheduler that has one agent.
 func (w *world) request(m *bus.Msg) {
 	w.mu.Lock()
