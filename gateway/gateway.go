@@ -29,6 +29,7 @@ type Gateway struct {
 	fleet    *bus.Fleet
 	listener net.Listener
 	server   *http.Server
+	detached *detached
 	leaving  atomic.Bool
 	counters counters
 }
@@ -57,6 +58,7 @@ func New(cfg Config, link *bus.Link, listener net.Listener) (*Gateway, error) {
 			return nil, fmt.Errorf("listen for clients (--listen): %w", err)
 		}
 	}
+	g.detached = newDetached(g.listener.Addr())
 	g.server = &http.Server{
 		Handler: g.routes(), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: cfg.IdleTimeout, MaxHeaderBytes: maxHeaderBytes,
 		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelDebug), Protocols: new(http.Protocols),
@@ -83,10 +85,12 @@ func (g *Gateway) Run(ctx context.Context) error {
 		"id": g.client.ID(), "listen": g.Addr().String(),
 	})
 	if err == nil {
-		served := make(chan error, 1)
+		served := make(chan error, 2)
 		bg.Go(func() { served <- g.server.Serve(g.listener) })
+		bg.Go(func() { served <- g.server.Serve(g.detached) })
 		select {
 		case err = <-served:
+			_ = g.server.Close()
 		case <-ctx.Done():
 			err = g.shutdown(run)
 		}
@@ -96,6 +100,7 @@ func (g *Gateway) Run(ctx context.Context) error {
 	}
 	stop()
 	bg.Wait()
+	_ = g.detached.shutdown(run) // what was detached too late for the first one
 	g.fleet.Close()
 	return err
 }
@@ -107,7 +112,8 @@ func (g *Gateway) shutdown(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.DrainTimeout)
 	defer cancel()
-	err := g.server.Shutdown(ctx)
+	err := g.server.Shutdown(ctx) // first: until then, streams may still be detached
+	err = errors.Join(err, g.detached.shutdown(ctx))
 	if errors.Is(err, context.DeadlineExceeded) {
 		g.log.Warn("drain timeout; requests under way are cut", "active", g.client.Active())
 		return g.server.Close()

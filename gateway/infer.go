@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -38,8 +39,24 @@ type exchange struct {
 	written bool // the head was written
 	sse     bool // what is written is a stream of events
 	seen    tail
-	rc      *http.ResponseController
+	out     output
+	ctx     context.Context // ends when the client has left
+	cancel  context.CancelFunc
+	call    *bus.Call // nil before the request was published
 	patient time.Time // when the write deadline was last moved
+}
+
+// output is where an answer goes: an [http.ResponseWriter] or the bare connection.
+type output interface {
+	io.Writer
+	Flush() error
+	SetWriteDeadline(time.Time) error
+}
+
+// served is the output of an answer that net/http writes.
+type served struct {
+	io.Writer
+	*http.ResponseController
 }
 
 // A client that does not read for writeStall is cut. The deadline is moved only
@@ -52,50 +69,76 @@ const (
 func (x *exchange) patience() {
 	if now := time.Now(); now.Sub(x.patient) > movePatience {
 		x.patient = now
-		_ = x.rc.SetWriteDeadline(now.Add(writeStall))
+		_ = x.out.SetWriteDeadline(now.Add(writeStall))
 	}
 }
 
 // infer serves one request for a model.
 func (g *Gateway) infer(w http.ResponseWriter, r *http.Request, route bus.Route) {
-	x := &exchange{g: g, w: w, r: r, route: route, id: requestID(w, r), began: time.Now(), rc: http.NewResponseController(w)}
+	x := &exchange{g: g, w: w, r: r, route: route, id: requestID(w, r), began: time.Now()}
+	x.out = served{w, http.NewResponseController(w)}
 	x.seen.api, x.seen.number = route.API, -1
+	// A detached stream outlives the handler, and with it the request's context.
+	x.ctx, x.cancel = context.WithCancel(context.WithoutCancel(r.Context()))
+	unlink := context.AfterFunc(r.Context(), x.cancel)
 	g.counters.active.Add(1)
-	defer g.counters.active.Add(-1)
-	x.done(x.run())
+	detached := false
+	defer func() {
+		unlink()
+		if !detached {
+			x.close()
+		}
+	}()
+	head, err := x.open()
+	if err == nil {
+		if detached = x.detach(head); detached {
+			return
+		}
+		x.head(head)
+		err = x.copy()
+	}
+	x.done(err)
 }
 
-// run serves the exchange; the error is why it was not served whole.
-func (x *exchange) run() error {
+// close releases everything that the exchange holds.
+func (x *exchange) close() {
+	x.cancel()
+	if x.call != nil {
+		x.call.Close()
+	}
+	x.g.counters.active.Add(-1)
+}
+
+// open publishes the request and waits for the head of its answer. On an error,
+// the client has been told already.
+func (x *exchange) open() (*bus.Head, error) {
 	body, e := x.body()
 	if e != nil {
-		return x.refuse(e)
+		return nil, x.refuse(e)
 	}
 	facts, err := bus.Peek(x.route.API, x.r.Header.Get("Content-Type"), body)
 	if err != nil {
-		return x.refuse(bus.AsError(err))
+		return nil, x.refuse(bus.AsError(err))
 	}
 	x.model, x.stream = facts.Model, facts.Stream
-	call, err := x.g.client.Start(x.r.Context(), bus.Request{
+	x.call, err = x.g.client.Start(x.ctx, bus.Request{
 		API: x.route.API, Path: x.route.Path, Query: x.r.URL.RawQuery, ID: x.id, Header: x.r.Header, Body: body, Facts: &facts,
 		Timeout: x.g.cfg.Timeout,
 	})
 	if err != nil {
-		return x.refuse(bus.AsError(err))
+		return nil, x.refuse(bus.AsError(err))
 	}
-	defer call.Close()
 	if x.stream && x.g.cfg.KeepAlive > 0 {
-		x.keepAlive(call)
+		x.keepAlive()
 	}
-	head, err := call.Head()
+	head, err := x.call.Head()
 	if err != nil {
-		return x.broken(bus.AsError(err))
+		return nil, x.broken(bus.AsError(err))
 	}
 	if x.written && (head.Status != http.StatusOK || !isEvents(head.Header)) {
-		return x.misfit(head, call)
+		return nil, x.misfit(head)
 	}
-	x.head(head, call)
-	return x.copy(call)
+	return head, nil
 }
 
 // body reads the request body, up to the limit, however it is framed.
@@ -108,8 +151,9 @@ func (x *exchange) body() ([]byte, *bus.Error) {
 	if length > limit {
 		return nil, tooLarge(strconv.FormatInt(length, 10))
 	}
-	_ = x.rc.SetReadDeadline(time.Now().Add(x.g.cfg.ReadTimeout))
-	defer func() { _ = x.rc.SetReadDeadline(time.Time{}) }()
+	rc := http.NewResponseController(x.w)
+	_ = rc.SetReadDeadline(time.Now().Add(x.g.cfg.ReadTimeout))
+	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	var body []byte
 	var err error
 	if length >= 0 {
@@ -125,52 +169,58 @@ func (x *exchange) body() ([]byte, *bus.Error) {
 }
 
 // head writes status and headers.
-func (x *exchange) head(head *bus.Head, call *bus.Call) {
+func (x *exchange) head(head *bus.Head) {
 	if x.written {
 		return // early, for keep-alives
 	}
 	h := x.w.Header()
-	for name, values := range head.Header {
-		h[name] = values
-	}
-	x.receipt(h, head)
-	x.sse = isEvents(h)
+	x.fields(h, head)
 	length := head.Length
-	if end := call.Complete(); end != nil {
+	if end := x.call.Complete(); end != nil {
 		length = end.Bytes
 	}
 	if length >= 0 && !x.sse {
 		h["Content-Length"] = []string{strconv.FormatInt(length, 10)}
 	}
+	x.w.WriteHeader(head.Status)
+	x.said(head.Status)
+}
+
+// fields sets the header fields of the answer.
+func (x *exchange) fields(h http.Header, head *bus.Head) {
+	for name, values := range head.Header {
+		h[name] = values
+	}
+	h["X-Tokenbus-Agent"] = []string{head.Agent}
+	h["X-Tokenbus-Attempts"] = []string{strconv.Itoa(head.Attempts)}
+	h["X-Tokenbus-Queue-Ms"] = []string{strconv.FormatInt(head.Queued.Milliseconds(), 10)}
+	x.sse = isEvents(h)
 	if x.sse {
 		if _, ok := h["Cache-Control"]; !ok {
 			h["Cache-Control"] = []string{"no-cache"}
 		}
 		h["X-Accel-Buffering"] = []string{"no"}
 	}
-	x.w.WriteHeader(head.Status)
+}
+
+// said notes that the head is on its way.
+func (x *exchange) said(status int) {
 	x.written = true
-	x.g.counters.status(head.Status)
+	x.g.counters.status(status)
 }
 
 func isEvents(h http.Header) bool {
 	return strings.HasPrefix(h.Get("Content-Type"), "text/event-stream")
 }
 
-func (x *exchange) receipt(h http.Header, head *bus.Head) {
-	h["X-Tokenbus-Agent"] = []string{head.Agent}
-	h["X-Tokenbus-Attempts"] = []string{strconv.Itoa(head.Attempts)}
-	h["X-Tokenbus-Queue-Ms"] = []string{strconv.FormatInt(head.Queued.Milliseconds(), 10)}
-}
-
 // copy writes the body as it comes: what is there in one go, flushed as soon as
 // there is no more.
-func (x *exchange) copy(call *bus.Call) error {
+func (x *exchange) copy() error {
 	for {
-		if x.sse && x.g.cfg.KeepAlive > 0 && !x.comments(call) {
-			return x.r.Context().Err()
+		if x.sse && x.g.cfg.KeepAlive > 0 && !x.comments() {
+			return x.ctx.Err()
 		}
-		p, err := call.Read()
+		p, err := x.call.Read()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -181,11 +231,11 @@ func (x *exchange) copy(call *bus.Call) error {
 			x.seen.saw(p)
 		}
 		x.patience()
-		if _, err := x.w.Write(p); err != nil {
+		if _, err := x.out.Write(p); err != nil {
 			return fmt.Errorf("write to the client: %w", err)
 		}
-		if call.Idle() {
-			if err := x.rc.Flush(); err != nil {
+		if x.call.Idle() {
+			if err := x.out.Flush(); err != nil {
 				return fmt.Errorf("write to the client: %w", err)
 			}
 		}
@@ -202,7 +252,7 @@ func (x *exchange) refuse(e *bus.Error) error {
 // broken ends an exchange whose answer failed: before the head as an error of its
 // own, within a stream as an error event, within anything else by breaking off.
 func (x *exchange) broken(e *bus.Error) error {
-	if x.r.Context().Err() != nil || e.Reason == bus.ReasonCancelled && x.written {
+	if x.ctx.Err() != nil || e.Reason == bus.ReasonCancelled && x.written {
 		x.g.counters.cancelled.Add(1)
 		return e
 	}
@@ -215,20 +265,20 @@ func (x *exchange) broken(e *bus.Error) error {
 		panic(http.ErrAbortHandler)
 	}
 	x.patience()
-	_, _ = x.w.Write(append(x.seen.separator(), errorEvent(x.route.API, x.id, x.model, &x.seen, e)...))
-	_ = x.rc.Flush()
+	_, _ = x.out.Write(append(x.seen.separator(), errorEvent(x.route.API, x.id, x.model, &x.seen, e)...))
+	_ = x.out.Flush()
 	return e
 }
 
 // done logs an exchange.
 func (x *exchange) done(err error) {
 	log := x.g.log
-	if !log.Enabled(x.r.Context(), levelRequest) {
+	if !log.Enabled(x.ctx, levelRequest) {
 		return
 	}
 	attrs := []any{"request_id", x.id, "path", x.route.Path, "model", x.model, "stream", x.stream, "duration_ms", time.Since(x.began).Milliseconds()}
 	if err != nil {
 		attrs = append(attrs, "err", err)
 	}
-	log.Log(x.r.Context(), levelRequest, "request", attrs...)
+	log.Log(x.ctx, levelRequest, "request", attrs...)
 }

@@ -15,16 +15,16 @@ const levelRequest = slog.LevelInfo
 // of a stream early and comments after it, so that no proxy on the way gives the
 // connection up. An error then comes as an event, which is why this is off unless
 // asked for.
-func (x *exchange) keepAlive(call *bus.Call) {
-	for !call.Wait(x.g.cfg.KeepAlive) {
+func (x *exchange) keepAlive() {
+	for !x.call.Wait(x.g.cfg.KeepAlive) {
 		if !x.written {
 			h := x.w.Header()
 			h["Content-Type"] = []string{"text/event-stream; charset=utf-8"}
 			h["Cache-Control"] = []string{"no-cache"}
 			h["X-Accel-Buffering"] = []string{"no"}
 			x.w.WriteHeader(http.StatusOK)
-			x.written, x.sse = true, true
-			x.g.counters.status(http.StatusOK)
+			x.sse = true
+			x.said(http.StatusOK)
 		}
 		if !x.comment() {
 			return
@@ -37,10 +37,10 @@ const maxMisfit = 64 << 10
 
 // misfit ends a stream whose head was written early and whose answer is none: the
 // engine's error becomes an event in the dialect of the endpoint.
-func (x *exchange) misfit(head *bus.Head, call *bus.Call) error {
+func (x *exchange) misfit(head *bus.Head) error {
 	var body []byte
 	for len(body) < maxMisfit {
-		p, err := call.Read()
+		p, err := x.call.Read()
 		if err != nil {
 			break
 		}
@@ -60,15 +60,15 @@ func (x *exchange) misfit(head *bus.Head, call *bus.Call) error {
 		}
 		event = []byte(name + "data: " + line.String() + "\n\n")
 	}
-	_, _ = x.w.Write(event)
-	_ = x.rc.Flush()
+	_, _ = x.out.Write(event)
+	_ = x.out.Flush()
 	return e
 }
 
 // comments writes a comment for each silent interval, between events only. It
 // reports whether the client is still there.
-func (x *exchange) comments(call *bus.Call) bool {
-	for !call.Wait(x.g.cfg.KeepAlive) {
+func (x *exchange) comments() bool {
+	for !x.call.Wait(x.g.cfg.KeepAlive) {
 		if x.seen.separator() == nil && !x.comment() {
 			return false
 		}
@@ -78,8 +78,8 @@ func (x *exchange) comments(call *bus.Call) bool {
 
 func (x *exchange) comment() bool {
 	x.patience()
-	if _, err := x.w.Write([]byte(": keep-alive\n\n")); err != nil {
+	if _, err := x.out.Write([]byte(": keep-alive\n\n")); err != nil {
 		return false
 	}
-	return x.rc.Flush() == nil
+	return x.out.Flush() == nil
 }

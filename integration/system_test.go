@@ -48,6 +48,7 @@ type system struct {
 
 	log   *slog.Logger
 	links []*bus.Link
+	stops map[string]func() // by the name of a part
 }
 
 // start starts a system and waits until it serves.
@@ -59,7 +60,7 @@ func start(t testing.TB, change ...func(*options)) *system {
 	for _, f := range change {
 		f(&o)
 	}
-	s := &system{t: t, log: slog.New(slog.DiscardHandler), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	s := &system{t: t, stops: make(map[string]func()), log: slog.New(slog.DiscardHandler), http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
 	if os.Getenv("TOKENBUS_TEST_LOG") != "" {
 		s.log = slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	}
@@ -131,12 +132,12 @@ func (s *system) dial(name string) *bus.Link {
 	return l
 }
 
-// run runs a part until the test ends; parts stop in reverse order.
+// run runs a part until the test ends, or stops it; parts stop in reverse order.
 func (s *system) run(name string, f func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- f(ctx) }()
-	s.t.Cleanup(sync.OnceFunc(func() {
+	stop := sync.OnceFunc(func() {
 		cancel()
 		select {
 		case err := <-done:
@@ -146,7 +147,15 @@ func (s *system) run(name string, f func(context.Context) error) {
 		case <-time.After(20 * time.Second):
 			s.t.Errorf("%s: Run did not return within 20 s", name)
 		}
-	}))
+	})
+	s.stops[name] = stop
+	s.t.Cleanup(stop)
+}
+
+// stop stops a part.
+func (s *system) stop(name string) {
+	s.t.Helper()
+	s.stops[name]()
 }
 
 // ready waits until a request passes through all parts.

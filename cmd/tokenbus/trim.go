@@ -10,9 +10,10 @@ import (
 // Trimming: the heap may grow to several times what lives, which is cheap under
 // load and a waste when the load is gone.
 const (
-	trimLook = time.Second      // between looks
-	trimRest = 10 * time.Second // between collections
-	trimMin  = 2 << 20          // bytes that are worth one
+	trimLook = time.Second     // between looks
+	trimRest = 5 * time.Second // between collections
+	trimMin  = 2 << 20         // bytes that are worth one
+	trimCalm = 512 << 10       // bytes allocated between two looks that are little
 )
 
 // trim gives memory back to the system when little is allocated: then a collection
@@ -33,7 +34,7 @@ func trim(ctx context.Context) error {
 		case now := <-t.C:
 			metrics.Read(s)
 			allocs, live, objects, free := s[0].Value.Uint64(), s[1].Value.Uint64(), s[2].Value.Uint64(), s[3].Value.Uint64()
-			quiet := allocs-before < max(live/4, trimMin)
+			quiet := allocs-before < max(live/8, trimCalm)
 			before = allocs
 			if quiet && objects+free > live+max(live/4, trimMin) && now.Sub(last) >= trimRest {
 				last = now

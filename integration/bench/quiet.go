@@ -13,6 +13,10 @@ import (
 	"time"
 )
 
+// quietFor is how long streams are quiet before their memory is measured: a process
+// may give back what opening them took, and a proxy is given the same time.
+const quietFor = 10 * time.Second
+
 // quietTurn holds open many streams that had their first token and get no second
 // one, and measures the memory that they take.
 func quietTurn(ctx context.Context, b *bench, f *fleet, t *target) (values, error) {
@@ -113,7 +117,7 @@ func (b *bench) hold(ctx context.Context, t *target) ([]footprint, []error) {
 		}
 	}
 	b.steady(ctx, t)
-	_ = sleep(ctx, b.window)
+	_ = sleep(ctx, max(b.window, quietFor))
 	all, err := t.footprint(ctx)
 	cancel()
 	wg.Wait()
