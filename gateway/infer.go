@@ -141,6 +141,9 @@ func (x *exchange) open() (*bus.Head, error) {
 	return head, nil
 }
 
+// atOnce is the largest body for which memory is taken before it has come.
+const atOnce = 1 << 20
+
 // body reads the request body, up to the limit, however it is framed.
 func (x *exchange) body() ([]byte, *bus.Error) {
 	limit := x.g.cfg.BodyLimit
@@ -156,7 +159,7 @@ func (x *exchange) body() ([]byte, *bus.Error) {
 	defer func() { _ = rc.SetReadDeadline(time.Time{}) }()
 	var body []byte
 	var err error
-	if length >= 0 {
+	if length >= 0 && length <= atOnce {
 		body = make([]byte, length)
 		_, err = io.ReadFull(x.r.Body, body)
 	} else if body, err = io.ReadAll(io.LimitReader(x.r.Body, limit+1)); int64(len(body)) > limit {
