@@ -41,8 +41,14 @@ type Record struct {
 	Tags          []string     `json:"tags,omitempty"`
 	GPUModel      string       `json:"gpu_model,omitempty"`
 	Counters      *AgentCounts `json:"counters,omitempty"`
-	Started       time.Time    `json:"started,omitzero"`
-	Seen          time.Time    `json:"seen,omitzero"` // when the agent said this, by its own clock
+	Provider      string       `json:"provider,omitempty"` // name of the outside provider behind the agent; used only where a policy says so
+	// Signals are measurements of the engine, the agent and the host, by the name of
+	// the gate that looks at them. What is unknown is absent.
+	Signals     map[string]float64 `json:"signals,omitempty"`
+	SignalAgeMS int64              `json:"signal_age_ms,omitempty"` // of the oldest of them, when the agent said this
+	CacheTokens int64              `json:"cache_tokens,omitempty"`  // room of the engine's prefix cache, in tokens
+	Started     time.Time          `json:"started,omitzero"`
+	Seen        time.Time          `json:"seen,omitzero"` // when the agent said this, by its own clock
 }
 
 // State is the part of a record that changes with every request.
@@ -53,7 +59,8 @@ type State struct {
 	Status   Status `json:"status"`
 	Active   int    `json:"active"`
 	Capacity int    `json:"capacity"`
-	Full     bool   `json:"full"` // the whole record follows, not only these fields
+	Tokens   int64  `json:"tokens,omitempty"` // of the active requests: prompts and expected output, estimated
+	Full     bool   `json:"full"`             // the whole record follows, not only these fields
 }
 
 // AgentCounts are an agent's lifetime counters, restored by its id.
