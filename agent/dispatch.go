@@ -23,6 +23,7 @@ type job struct {
 	stream  bool      // the caller asked for a stream
 	tries   string    // that were used before, and the milliseconds in the queue, as the
 	queueMs string    // dispatch says
+	label   string    // the decision's
 	taken   time.Time // when the dispatch came
 	until   time.Time // deadline to the first byte of a stream, or the end of another answer
 	called  time.Time // when the engine was called
@@ -46,7 +47,7 @@ func (a *Agent) dispatch(m *bus.Msg) {
 	}
 	now := time.Now()
 	j := &job{a: a, m: m, sched: sched, attempt: attempt, taken: now, api: bus.API(bus.FirstHeader(h, bus.HeaderAPI)), stream: bus.FirstHeader(h, bus.HeaderStream) == "1"}
-	j.tries, j.queueMs = bus.FirstHeader(h, bus.HeaderTries), bus.FirstHeader(h, bus.HeaderQueueMs)
+	j.tries, j.queueMs, j.label = bus.FirstHeader(h, bus.HeaderTries), bus.FirstHeader(h, bus.HeaderQueueMs), bus.FirstHeader(h, bus.HeaderLabel)
 	budget, ok := bus.Budget(h)
 	if !ok {
 		budget = bus.DefaultTimeout
@@ -140,7 +141,11 @@ func (a *Agent) abortAll() {
 // finish gives the slot back, once, when the last byte has left.
 func (j *job) finish(o outcome, u bus.Usage) {
 	j.a.slots.free(o, u)
-	j.a.notifier.Say(j.sched, j.attempt, bus.NoteEnd)
+	note := bus.NoteEnd
+	if o == succeeded {
+		note = bus.NoteGood
+	}
+	j.a.notifier.Say(j.sched, j.attempt, note)
 	j.sender.Close()
 }
 
@@ -152,6 +157,9 @@ func (j *job) receipt() bus.Header {
 	h[bus.HeaderAttempts] = []string{strconv.Itoa(tries + 1)}
 	if j.queueMs != "" {
 		h[bus.HeaderQueueMs] = []string{j.queueMs}
+	}
+	if j.label != "" {
+		h[bus.HeaderLabel] = []string{j.label}
 	}
 	return h
 }

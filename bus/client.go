@@ -39,6 +39,16 @@ type Request struct {
 	Header http.Header // fields that pass to the engine; Content-Type "" is JSON
 	Body   []byte      // not changed, and not to be changed until the call is closed
 	Facts  *peek.Facts // what the body says, if that is known already
+
+	Tenant string // whose request it is, "" if nobody's
+	// Session names what belongs together, such as a conversation, so that one agent
+	// can serve it. If it is "", the header fields X-Tokenbus-Session and X-Session-Id
+	// count, then what the body says.
+	Session string
+	// Priority is a band from [MinPriority] to [MaxPriority]; at 0 the header field
+	// X-Tokenbus-Priority counts.
+	Priority int
+
 	// Timeout bounds the time to the first byte of a stream, or to the end of any
 	// other answer: queue, tries and engine together. 0 is [DefaultTimeout].
 	Timeout time.Duration
@@ -264,7 +274,7 @@ func (c *Client) Start(ctx context.Context, req Request) (*Call, error) {
 	call.timeout = req.Timeout
 	call.streaming = facts.Stream
 	call.subject = RequestSubject(req.Model, req.API)
-	call.header = requestHeader(&req, facts)
+	call.header = requestHeader(&req, &facts)
 	c.active.Add(1)
 	call.mu.Lock()
 	call.submit(time.Now())
@@ -301,6 +311,9 @@ func check(req *Request) (peek.Facts, *Error) {
 	if _, ok := req.API.EnginePath(req.Path); !ok {
 		return facts, Errorf(ReasonRouteNotFound, "path %q is not one of the API %q", req.Path, req.API)
 	}
+	if err := claim(req); err != nil {
+		return facts, err
+	}
 	if req.Timeout <= 0 {
 		req.Timeout = DefaultTimeout
 	}
@@ -308,6 +321,35 @@ func check(req *Request) (peek.Facts, *Error) {
 		req.ID = NewRequestID()
 	}
 	return facts, nil
+}
+
+// Header fields in which an HTTP client names its session, the first that is there
+// counts, and its priority.
+var sessionFields = [...]string{"X-Tokenbus-Session", "X-Session-Id"}
+
+const priorityField = "X-Tokenbus-Priority"
+
+// claim completes the session and the priority of a request from its header fields.
+// Any text is a session; a priority that is none is an error, for a request that
+// silently waits in another band than it asked for is hard to explain.
+func claim(req *Request) *Error {
+	for _, name := range sessionFields {
+		if req.Session == "" {
+			req.Session = strings.TrimSpace(req.Header.Get(name))
+		}
+	}
+	param := "priority"
+	if text := strings.TrimSpace(req.Header.Get(priorityField)); req.Priority == 0 && text != "" {
+		param = priorityField
+		var err error
+		if req.Priority, err = strconv.Atoi(text); err != nil {
+			req.Priority = MaxPriority + 1
+		}
+	}
+	if req.Priority < MinPriority || req.Priority > MaxPriority {
+		return &Error{Reason: ReasonBadRequest, Param: param, Message: fmt.Sprintf("the priority must be an integer from %d to %d", MinPriority, MaxPriority)}
+	}
+	return nil
 }
 
 // NewID makes an id that is unique in the fleet and one subject token.
@@ -332,8 +374,8 @@ func Peek(api API, contentType string, body []byte) (peek.Facts, error) {
 	return facts, err
 }
 
-func requestHeader(req *Request, facts peek.Facts) Header {
-	h := make(Header, len(req.Header)+8)
+func requestHeader(req *Request, facts *peek.Facts) Header {
+	h := make(Header, len(req.Header)+12)
 	RequestHeaders(h, req.Header)
 	if len(h["Content-Type"]) == 0 {
 		set(h, "Content-Type", "application/json")
@@ -345,17 +387,29 @@ func requestHeader(req *Request, facts peek.Facts) Header {
 	if req.Query != "" {
 		set(h, HeaderQuery, headerText(req.Query))
 	}
-	Describe(h, req.API, req.Model, facts)
+	if req.Tenant != "" {
+		set(h, HeaderTenant, headerText(req.Tenant))
+	}
+	if req.Session != "" {
+		setSession(h, req.Session)
+	}
+	if req.Priority != 0 {
+		set(h, HeaderPriority, strconv.Itoa(req.Priority))
+	}
+	Describe(h, req.API, req.Model, req.Tenant, facts, req.Body)
 	if len(req.Body) > InlineBody {
 		set(h, HeaderSize, strconv.Itoa(len(req.Body)))
 	}
 	return h
 }
 
-// Describe writes what the body says into the headers of a request, and the byte
-// edits that the engine needs: the usage chunk that metering asks for, and the
-// model of a body that names none.
-func Describe(h Header, api API, model string, facts peek.Facts) {
+// Describe writes what the body says into the headers of a request: the byte edits
+// that the engine needs, which are the usage chunk that metering asks for and the
+// model of a body that names none; and what a scheduler goes by, which is the
+// session, if the headers name none, the estimate of tokens, and the prefix. scope
+// tells whose requests may share a prefix: the tenant, or "" if all may. The body
+// must be what facts was read from.
+func Describe(h Header, api API, model, scope string, facts *peek.Facts, body []byte) {
 	stream := "0"
 	if facts.Stream {
 		stream = "1"
@@ -372,6 +426,39 @@ func Describe(h Header, api API, model string, facts peek.Facts) {
 	if edits != nil {
 		h[HeaderSplice] = edits
 	}
+	if _, ok := Session(h); !ok {
+		delete(h, HeaderSession)
+		if key := facts.SessionKey(); key != "" {
+			setSession(h, key)
+		}
+	}
+	describePrompt(h, api, model, scope, facts, body)
+}
+
+// describePrompt writes the size and the prefix of the prompt, for the APIs that run
+// a model on one.
+func describePrompt(h Header, api API, model, scope string, facts *peek.Facts, body []byte) {
+	delete(h, HeaderTokens)
+	delete(h, HeaderPrefix)
+	var output int64
+	switch api {
+	case Chat, Completions, Responses, Messages:
+		output = facts.OutputTokens()
+	case Embeddings, Rerank, Score, Pooling, Classify:
+	default:
+		return
+	}
+	set(h, HeaderTokens, fmt.Sprint(facts.PromptTokens(), " ", output))
+	var blocks [peek.MaxBlocks]uint64
+	if p := facts.Prefix(body, peek.Seed(model, scope), blocks[:0]); len(p) > 0 {
+		set(h, HeaderPrefix, p.String())
+	}
+}
+
+// setSession writes the hash of a session key. The keys of two tenants are two
+// sessions.
+func setSession(h Header, key string) {
+	set(h, HeaderSession, fmt.Sprintf("%016x", peek.Seed(get(h, HeaderTenant), key)))
 }
 
 // Call runs a request that does not stream and gives its whole answer.

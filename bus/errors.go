@@ -24,6 +24,7 @@ const (
 	ReasonTooLarge       Reason = "body_too_large"
 	ReasonQueueFull      Reason = "queue_full"
 	ReasonQueueTimeout   Reason = "queue_timeout"
+	ReasonShed           Reason = "shed"
 	ReasonNoAgents       Reason = "no_agents"
 	ReasonNoScheduler    Reason = "no_scheduler"
 	ReasonBusUnavailable Reason = "bus_unavailable"
@@ -49,6 +50,7 @@ var reasons = map[Reason]struct {
 	ReasonMethod:         {http.StatusMethodNotAllowed, "invalid_request_error"},
 	ReasonTooLarge:       {http.StatusRequestEntityTooLarge, "invalid_request_error"},
 	ReasonQueueFull:      {http.StatusTooManyRequests, "rate_limit_error"},
+	ReasonShed:           {http.StatusTooManyRequests, "rate_limit_error"},
 	ReasonQueueTimeout:   {http.StatusTooManyRequests, "rate_limit_error"},
 	ReasonEngineBusy:     {http.StatusTooManyRequests, "rate_limit_error"},
 	ReasonNoAgents:       {http.StatusServiceUnavailable, "server_error"},

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -79,14 +78,17 @@ func (f *Fleet) agentBeat(m *Msg) {
 }
 
 func (f *Fleet) schedulerBeat(m *Msg) {
-	parts := strings.Split(m.Subject, ".")
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if string(m.Data) == string(StatusGone) {
-		delete(f.schedulers, parts[2])
+	b, ok := decodePeerBeat(m)
+	if !ok {
 		return
 	}
-	f.schedulers[parts[2]] = time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b.Gone {
+		delete(f.schedulers, b.ID)
+		return
+	}
+	f.schedulers[b.ID] = time.Now()
 }
 
 // DecodeRecord reads a beat or a record.

@@ -25,6 +25,10 @@ type HolderHandlers struct {
 	Nobody     func(ticket string)             // nobody listens to the caller's inbox
 	NoDispatch func(ticket string, try int)    // a dispatch reached nobody
 	Beat       func(Record)                    // an agent's beat
+	Placed     func([]Placement)               // where another scheduler sent prompts
+	Peer       func(PeerBeat)                  // another scheduler's beat
+	Take       func(m *Msg)                    // a request that another scheduler hands over; answer with [Holder.Taken]
+	Handed     func(ticket string, taken bool) // another scheduler has taken a request, or there is none
 }
 
 // NewHolder subscribes to everything but requests; see [Holder.Open].
@@ -62,6 +66,25 @@ func NewHolder(l *Link, scheduler string, h HolderHandlers) (*Holder, error) {
 		}
 	}
 	if err == nil {
+		own := PlacedSubject(scheduler)
+		err = add(l.Control, AllPlaced, func(m *Msg) {
+			if m.Subject != own {
+				h.Placed(DecodePlacements(m.Data))
+			}
+		})
+	}
+	if err == nil {
+		own := SchedulerBeatSubject(scheduler)
+		err = add(l.Control, AllSchedBeats, func(m *Msg) {
+			if b, ok := decodePeerBeat(m); ok && m.Subject != own {
+				h.Peer(b)
+			}
+		})
+	}
+	if err == nil {
+		err = add(o.nc, takeSubject(scheduler), h.Take)
+	}
+	if err == nil {
 		err = add(o.nc, o.prefix+">", func(m *Msg) { o.control(m, h) })
 	}
 	if err != nil {
@@ -93,6 +116,8 @@ func (o *Holder) control(m *Msg, h HolderHandlers) {
 	case !ok:
 	case verb == verbGone:
 		h.Gone(ticket)
+	case verb == verbHanded:
+		h.Handed(ticket, !noResponders(m))
 	case noResponders(m):
 		if verb == verbDispatch {
 			h.NoDispatch(ticket, int(seq))
@@ -107,10 +132,11 @@ func (o *Holder) control(m *Msg, h HolderHandlers) {
 }
 
 // The words below a scheduler's control subjects, beside those of callers: the
-// reply subject of a dispatch, and the answer to verbAsk.
+// reply subjects of a dispatch, of verbAsk and of a request that is handed over.
 const (
 	verbDispatch = "dispatch"
 	verbGone     = "gone"
+	verbHanded   = "handed"
 )
 
 // AttemptID names the n-th attempt of a ticket, the first being 1.

@@ -21,6 +21,7 @@ const (
 	NoteNotReady     Note = "not-ready"     // refused: the engine is down
 	NoteFirst        Note = "first"         // the first byte has left
 	NoteEnd          Note = "end"           // the slot is free again
+	NoteGood         Note = "good"          // the same, after a whole and good answer
 )
 
 // Refusal reports whether the note says that nothing ran.

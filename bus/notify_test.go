@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var allNotes = []Note{NoteAccepted, NoteBusy, NoteDraining, NoteUnknownModel, NoteNotReady, NoteFirst, NoteEnd}
+var allNotes = []Note{NoteAccepted, NoteBusy, NoteDraining, NoteUnknownModel, NoteNotReady, NoteFirst, NoteEnd, NoteGood}
 
 // encodeNotes writes a message as a Notifier does.
 func encodeNotes(s State, notes []AttemptNote) []byte {

@@ -196,6 +196,9 @@ func (x *exchange) fields(h http.Header, head *bus.Head) {
 	}
 	h["X-Tokenbus-Agent"] = []string{head.Agent}
 	h["X-Tokenbus-Attempts"] = []string{strconv.Itoa(head.Attempts)}
+	if head.Label != "" {
+		h["X-Tokenbus-Decision"] = []string{head.Label}
+	}
 	h["X-Tokenbus-Queue-Ms"] = []string{strconv.FormatInt(head.Queued.Milliseconds(), 10)}
 	x.sse = isEvents(h)
 	if x.sse {

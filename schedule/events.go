@@ -1,7 +1,6 @@
 package schedule
 
 import (
-	"slices"
 	"strings"
 	"time"
 
@@ -32,6 +31,7 @@ func (s *Scheduler) notes(state bus.State, notes []bus.AttemptNote) {
 	for _, n := range notes {
 		if v != nil {
 			delete(v.pending, n.Attempt)
+			v.breaker.note(n)
 		}
 		if t := s.find(n.Attempt); t != nil {
 			s.note(t, n.Note, now)
@@ -46,7 +46,8 @@ func (s *Scheduler) note(t *ticket, note bus.Note, now time.Time) {
 	switch {
 	case note == bus.NoteAccepted:
 		t.phase, t.said = accepted, now
-	case note == bus.NoteFirst, note == bus.NoteEnd:
+	case note == bus.NoteFirst, note == bus.NoteEnd, note == bus.NoteGood:
+		t.record.end("served")
 		s.drop(t)
 	case note.Refusal():
 		s.refused(t, note, now)
@@ -57,6 +58,9 @@ func (s *Scheduler) note(t *ticket, note bus.Note, now time.Time) {
 func (s *Scheduler) refused(t *ticket, note bus.Note, now time.Time) {
 	s.counters.Refusals++
 	delete(t.agent.pending, t.attempt)
+	t.agent.breaker.neutral(t.attempt)
+	t.record.outcome(string(note))
+	s.unexpect(t, t.agent)
 	switch note {
 	case bus.NoteUnknownModel:
 		s.fleet.unserve(t.agent, t.model)
@@ -88,19 +92,43 @@ func (s *Scheduler) failed(attempt string, f bus.Failure) {
 }
 
 func (s *Scheduler) fail(t *ticket, f bus.Failure, now time.Time) {
-	delete(t.agent.pending, t.attempt)
-	t.exclude(t.agent.record.ID)
+	v := t.agent
+	delete(v.pending, t.attempt)
+	if f.Class == bus.ClassEngineError || f.Class == bus.ClassLost {
+		v.breaker.failed(t.attempt, now)
+	} else {
+		v.breaker.neutral(t.attempt)
+	}
+	t.record.outcome(string(f.Class))
+	s.unexpect(t, v)
+	t.exclude(v.record.ID)
 	t.agent, t.attempt, t.failure = nil, "", &f
 	if f.Class != bus.ClassRefused {
 		t.tries++
+		t.stepTries++
+		if !s.budget.take(now) {
+			s.counters.Unbudgeted++
+			s.relay(t)
+			return
+		}
 	}
-	if t.tries >= s.cfg.MaxTries {
+	most := t.policy.Steps[t.step].MaxTries
+	if most == 0 {
+		most = s.cfg.MaxTries
+	}
+	if t.stepTries >= most {
+		t.step, t.stepTries = t.step+1, 0
+	}
+	if t.step >= len(t.policy.Steps) || t.tries >= maxTries {
 		s.relay(t)
 		return
 	}
 	s.counters.Retries++
 	s.place(t, now, true)
 }
+
+// maxTries bounds the tries of one request over all steps.
+const maxTries = 100
 
 // beat takes an agent's beat.
 func (s *Scheduler) beat(r bus.Record) {
@@ -118,18 +146,24 @@ func (s *Scheduler) wake(v *agentView, now time.Time) {
 		return
 	}
 	for _, m := range v.record.Models {
-		if !slices.Contains(s.fleet.models[m.ID], v) {
+		if !v.room() || !s.fleet.serves(v, m.ID) {
 			continue // it refused the model since its last beat
 		}
-		for it := s.waiting.Front(m.ID); it != nil && v.room(); {
-			t := it.Value
-			it = it.Next()
-			if !t.excluded[v.record.ID] {
-				s.dispatch(t, v, now)
+		looked := 0
+		for it := range s.waiting.Each(m.ID) {
+			if step, ok := s.could(it.Value, v, now); ok {
+				s.dispatch(it.Value, v, step, now)
+			}
+			if looked++; looked == wakeLooks || !v.room() {
+				break
 			}
 		}
 	}
 }
+
+// wakeLooks bounds how far behind the first one a request is looked for that may go to
+// an agent. Who is further behind is found when the queue has moved, or by the clock.
+const wakeLooks = 64
 
 // cancelled takes a caller's word that it gave up.
 func (s *Scheduler) cancelled(ticket string) {
@@ -207,8 +241,13 @@ func (s *Scheduler) tick(now time.Time) {
 			s.tickDispatched(t, now)
 		case accepted:
 			s.tickAccepted(t, now)
+		case handing:
+			if now.Sub(t.sent) > handTimeout {
+				s.keep(t, now)
+			}
 		}
 	}
+	s.tickPeers(now)
 	s.tickFront(now)
 }
 
@@ -231,8 +270,8 @@ func (s *Scheduler) tickWaiting(t *ticket, now time.Time) {
 		s.drop(t)
 		return
 	}
-	if now.After(t.until) || t.waited+now.Sub(t.queued) > s.cfg.QueueTimeout {
-		s.refuse(t, &bus.Error{Reason: bus.ReasonQueueTimeout, Message: "all agents that serve the model stayed full", RetryAfter: 2 * time.Second})
+	if now.After(t.until) || t.waitedFor(now) > s.cfg.QueueTimeout {
+		s.refuse(t, &bus.Error{Reason: bus.ReasonQueueTimeout, Message: "all agents that serve the model stayed full", RetryAfter: s.drainTime(t.model)})
 		return
 	}
 	if now.Sub(t.said) >= keepalive {
@@ -246,26 +285,49 @@ func (s *Scheduler) tickWaiting(t *ticket, now time.Time) {
 	}
 }
 
-// tickFront looks again at whoever waits longest for each model: the agent with
-// room may have been heard of without a note or a beat, and what was waited for
-// may be gone.
+// tickFront looks again at whoever is next for each model: the agent with room may
+// have been heard of without a note or a beat, and what was waited for may be gone.
 func (s *Scheduler) tickFront(now time.Time) {
-	var models []string
-	s.waiting.Models(func(model string, _ int) { models = append(models, model) })
-	for _, m := range models {
-		for it := s.waiting.Front(m); it != nil; it = s.waiting.Front(m) {
-			t := it.Value
-			v, verdict := s.fleet.pick(m, t.excluded, now)
-			if verdict == policy.NoCapacity {
+	for m := range s.waiting.Models() {
+		if owner := s.owner(m); owner != s.id {
+			s.moveQueue(m, owner, now)
+			continue
+		}
+		looked := 0
+		for it := range s.waiting.Each(m) {
+			if looked++; looked > wakeLooks {
 				break
 			}
-			if v != nil {
-				s.dispatch(t, v, now)
-				continue
+			t := it.Value
+			c := s.choose(t, now)
+			switch {
+			case c.view != nil:
+				s.dispatch(t, c.view, c.step, now)
+			case c.verdict == policy.NoCapacity, s.holds(t, c.verdict, now):
+				if len(t.excluded) == 0 && t.step == 0 {
+					looked = wakeLooks // the others wait for the same
+				}
+			default:
+				s.exhausted(t, c.verdict)
 			}
-			s.unqueue(t, now)
-			s.place(t, now, true)
 		}
+	}
+}
+
+// moveQueue hands the requests for a model over to the scheduler that has become
+// their owner.
+func (s *Scheduler) moveQueue(model, owner string, now time.Time) {
+	var all []*ticket
+	for it := range s.waiting.Each(model) {
+		if it.Value.hops < maxHops {
+			all = append(all, it.Value)
+		}
+	}
+	for _, t := range all {
+		t.waited = t.waitedFor(now)
+		s.waiting.Remove(t.item)
+		t.item = nil
+		s.handOver(t, owner, now)
 	}
 }
 
@@ -276,6 +338,9 @@ func (s *Scheduler) tickDispatched(t *ticket, now time.Time) {
 		return
 	}
 	s.counters.Timeouts++
+	t.record.outcome("timeout")
+	t.agent.breaker.neutral(t.attempt)
+	s.unexpect(t, t.agent)
 	s.holder.CancelAttempt(t.agent.record.ID, t.epoch, t.attempt)
 	t.exclude(t.agent.record.ID)
 	t.agent.suspect = true

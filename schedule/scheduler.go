@@ -6,7 +6,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/tokenbus/tokenbus/bus"
+	"github.com/tokenbus/tokenbus/schedule/policy"
+	"github.com/tokenbus/tokenbus/schedule/prefix"
 	"github.com/tokenbus/tokenbus/schedule/queue"
 )
 
@@ -18,17 +22,28 @@ type Scheduler struct {
 	log    *slog.Logger
 	holder *bus.Holder
 
-	mu       sync.Mutex
-	fleet    *fleet
-	tickets  map[string]*ticket // by id
-	waiting  queue.Queues[*ticket]
-	next     uint64
-	bytes    int  // of the bodies held
-	open     bool // it takes requests
-	leaving  bool
-	up       bool      // the bus was there at the last tick
-	settled  time.Time // when old requests may be touched again
-	counters Counters
+	mu        sync.Mutex
+	fleet     *fleet
+	policies  *policy.Set
+	pool      policy.Pool
+	index     *prefix.Index
+	gossip    gossip
+	decisions decisions
+	budget    budget
+	seed      uint64
+	tickets   map[string]*ticket // by id
+	waiting   queue.Fair[*ticket]
+	peers     map[string]peer
+	announced map[string]int // models for which the last beat said that requests wait
+	drains    map[string]*drain
+	woken     map[string]time.Time // models for which a wake event was said
+	next      uint64
+	bytes     int  // of the bodies held
+	open      bool // it takes requests
+	leaving   bool
+	up        bool      // the bus was there at the last tick
+	settled   time.Time // when old requests may be touched again
+	counters  Counters
 }
 
 // Counters are what a scheduler has done so far.
@@ -38,7 +53,10 @@ type Counters struct {
 	Refusals   uint64 // by agents
 	Timeouts   uint64 // dispatches that no agent answered
 	Retries    uint64 // tries after a failure
+	Unbudgeted uint64 // retries that the retry budget did not allow
 	Queued     uint64
+	HandedOver uint64 // to the scheduler at which requests for the model wait
+	Wakes      uint64 // models without an agent for which requests were held
 	Rejected   map[bus.Reason]uint64
 }
 
@@ -53,11 +71,16 @@ func New(cfg Config, link *bus.Link) (*Scheduler, error) {
 	}
 	s := &Scheduler{cfg: cfg, id: bus.NewID(), link: link, log: cfg.Log, fleet: newFleet(), tickets: make(map[string]*ticket)}
 	s.waiting.MaxDepth, s.up = cfg.QueueDepth, true
+	s.peers, s.drains, s.woken = make(map[string]peer), make(map[string]*drain), make(map[string]time.Time)
+	s.policies, s.seed = policy.Default(), xxhash.Sum64String(s.id)|1
+	s.index = prefix.New(cfg.PrefixEntries, blockBytes)
+	s.fleet.left, s.decisions.size = s.index.Purge, cfg.Decisions
 	s.counters.Rejected = make(map[bus.Reason]uint64)
 	var err error
 	s.holder, err = bus.NewHolder(link, s.id, bus.HolderHandlers{
 		Notes: s.notes, Failed: s.failed, Cancel: s.cancelled, Ping: s.pinged, Nobody: s.nobody, Gone: s.gone,
-		NoDispatch: s.noDispatch, Beat: s.beat,
+		NoDispatch: s.noDispatch, Beat: s.beat, Placed: s.placed,
+		Peer: s.heard, Take: s.take, Handed: s.handed,
 	})
 	if err != nil {
 		return nil, err
@@ -92,7 +115,8 @@ func (s *Scheduler) Run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = poll.Unsubscribe() }()
-	svc, err := s.link.Announce("tokenbus-scheduler", s.cfg.Version, "Tokenbus scheduler", map[string]string{"id": s.id})
+	svc, err := s.link.Announce("tokenbus-scheduler", s.cfg.Version, "Tokenbus scheduler", map[string]string{"id": s.id},
+		bus.Command{Name: "explain", Subject: bus.ExplainSubject, Run: s.explainCommand})
 	if err != nil {
 		return err
 	}
@@ -109,9 +133,9 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	bg.Go(func() { s.learnKnown(run) })
 	<-ctx.Done()
 	s.setOpen(false)
-	s.link.PublishText(bus.SchedulerBeatSubject(s.id), string(bus.StatusGone))
+	s.link.SayPeer(bus.PeerBeat{ID: s.id, Gone: true})
 	leave()
-	s.handOver(run)
+	s.handBack(run)
 	stop()
 	bg.Wait()
 	return nil
@@ -139,11 +163,16 @@ func (s *Scheduler) Take(m *bus.Msg) bool {
 func (s *Scheduler) clock(ctx context.Context) {
 	t := time.NewTicker(tick)
 	defer t.Stop()
+	news := time.NewTicker(gossipEvery)
+	defer news.Stop()
 	beaten := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-news.C:
+			s.spread()
+			s.announce()
 		case now := <-t.C:
 			if now.Sub(beaten) >= bus.BeatEvery {
 				beaten = now
@@ -153,8 +182,6 @@ func (s *Scheduler) clock(ctx context.Context) {
 		}
 	}
 }
-
-func (s *Scheduler) sayAlive() { s.link.PublishText(bus.SchedulerBeatSubject(s.id), "ready") }
 
 // learnKnown reads which models were ever served, so that a model without an
 // agent is told from one that never was.
@@ -178,14 +205,14 @@ func (s *Scheduler) learnKnown(ctx context.Context) {
 	}
 }
 
-// handOver gives the waiting requests to the other schedulers, and waits until the
+// handBack gives the waiting requests to the other schedulers, and waits until the
 // dispatches under way were answered.
-func (s *Scheduler) handOver(ctx context.Context) {
+func (s *Scheduler) handBack(ctx context.Context) {
 	s.mu.Lock()
 	s.leaving = true
 	now := time.Now()
 	for _, t := range s.tickets {
-		if t.item != nil {
+		if t.phase == waitingPhase || t.phase == handing {
 			s.republish(t, now)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tokenbus/tokenbus/bus"
+	"github.com/tokenbus/tokenbus/bus/peek"
 	"github.com/tokenbus/tokenbus/schedule/policy"
 	"github.com/tokenbus/tokenbus/schedule/queue"
 )
@@ -17,6 +18,7 @@ const (
 	waitingPhase phase = iota // in its model's queue
 	dispatched                // on its way to an agent, not answered
 	accepted                  // an agent has it; no byte of the answer yet
+	handing                   // on its way to the scheduler at which it waits
 )
 
 // ticket is one request that the scheduler answers for. It ends when the first
@@ -37,11 +39,24 @@ type ticket struct {
 	excluded map[string]bool
 	failure  *bus.Failure // of the last try
 
-	item    *queue.Item[*ticket] // while it waits
-	queued  time.Time            // when it began to wait
-	waited  time.Duration        // before
-	said    time.Time            // when the caller last heard or was probed
-	agent   *agentView           // that has it
+	policy    *policy.Policy // in force when it came
+	step      int            // of the policy that it has come to
+	stepTries int            // used at that step
+	hashes    []string       // of the prompt, as they came
+	prefix    peek.Prefix    // the same, if the policy looks at them
+	held      int            // blocks of it that the agent had
+	session   uint64         // hash of the session key, 0 if there is none
+	tokens    int64          // prompt and expected output, estimated
+	record    *Decision
+
+	tenant  string
+	band    int                      // priority
+	hops    int                      // schedulers that handed it over
+	item    *queue.FairItem[*ticket] // its place, once it has waited
+	queued  time.Time                // when it began to wait
+	waited  time.Duration            // before
+	said    time.Time                // when the caller last heard or was probed
+	agent   *agentView               // that has it
 	attempt string
 	epoch   string
 	sent    time.Time // when it was dispatched
@@ -59,6 +74,7 @@ func (s *Scheduler) request(m *bus.Msg) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.counters.Requests++
+	s.budget.request()
 	s.next++
 	t.id = strconv.FormatUint(s.next, 36)
 	if err != nil {
@@ -75,6 +91,7 @@ func (s *Scheduler) request(m *bus.Msg) {
 	}
 	s.tickets[t.id] = t
 	s.bytes += t.size
+	s.adopt(t)
 	s.place(t, now, false)
 }
 
@@ -113,6 +130,15 @@ func (s *Scheduler) ticket(m *bus.Msg, now time.Time) (*ticket, *bus.Error) {
 	if n, err := strconv.Atoi(bus.FirstHeader(h, bus.HeaderTries)); err == nil && n > 0 {
 		t.tries = n
 	}
+	t.session, _ = bus.Session(h)
+	t.tenant = bus.FirstHeader(h, bus.HeaderTenant)
+	t.band = bus.Priority(h)
+	t.hops, _ = strconv.Atoi(bus.FirstHeader(h, bus.HeaderHops))
+	if ms, err := strconv.ParseInt(bus.FirstHeader(h, bus.HeaderQueueMs), 10, 64); err == nil && t.hops > 0 && ms > 0 {
+		t.waited = min(time.Duration(ms)*time.Millisecond, time.Hour)
+	}
+	prompt, output := bus.Tokens(h)
+	t.tokens = prompt + output
 	if list := bus.FirstHeader(h, bus.HeaderExclude); list != "" {
 		for id := range strings.SplitSeq(list, ",") {
 			t.exclude(id)
@@ -160,7 +186,7 @@ func describe(t *ticket) *bus.Error {
 	if facts.Model != "" && facts.Model != t.model {
 		return &bus.Error{Reason: bus.ReasonBadRequest, Param: "model", Message: "the body names another model than the subject"}
 	}
-	bus.Describe(h, t.api, t.model, facts)
+	bus.Describe(h, t.api, t.model, bus.FirstHeader(h, bus.HeaderTenant), &facts, t.m.Data)
 	if bus.FirstHeader(h, bus.HeaderID) == "" {
 		h[bus.HeaderID] = []string{bus.NewRequestID()}
 	}
@@ -176,46 +202,85 @@ func (t *ticket) exclude(agent string) {
 	}
 }
 
+// adopt gives a ticket its policy, which it keeps whatever is applied later, and
+// reads what that policy looks at.
+func (s *Scheduler) adopt(t *ticket) {
+	t.policy = s.policies.For(t.model)
+	t.record = s.decisions.open(t, s.id)
+	// The hashes are for schedulers; an agent need not carry them.
+	t.hashes = t.m.Header[bus.HeaderPrefix]
+	delete(t.m.Header, bus.HeaderPrefix)
+	if t.policy.LooksAtPrefix() && len(t.hashes) > 0 {
+		if p, err := peek.ParsePrefix(t.hashes[0], nil); err == nil {
+			t.prefix = p
+		}
+	}
+}
+
 // place dispatches a ticket, lets it wait, or refuses it. again tells that it was
 // dispatched before and keeps its turn. s.mu is held.
 func (s *Scheduler) place(t *ticket, now time.Time, again bool) {
 	// Whoever waits goes first.
-	if !again && s.waiting.Depth(t.model) > 0 {
-		s.wait(t, now, false)
+	if !again && s.othersWait(t.model) {
+		s.wait(t, now)
 		return
 	}
-	v, verdict := s.fleet.pick(t.model, t.excluded, now)
+	c := s.choose(t, now)
 	switch {
-	case verdict == policy.Chosen:
-		s.dispatch(t, v, now)
-	case verdict == policy.NoCapacity:
-		s.wait(t, now, again)
+	case c.verdict == policy.Chosen:
+		s.dispatch(t, c.view, c.step, now)
+	case c.verdict == policy.NoCapacity, s.holds(t, c.verdict, now):
+		s.wait(t, now)
+	default:
+		s.exhausted(t, c.verdict)
+	}
+}
+
+// exhausted ends a ticket that no step of its policy can place.
+func (s *Scheduler) exhausted(t *ticket, verdict policy.Verdict) {
+	switch {
 	case t.failure != nil:
 		s.relay(t)
-	case verdict == policy.AllFailed:
-		s.refuse(t, bus.Errorf(bus.ReasonEngineLost, "every agent that serves the model failed the request"))
 	case verdict == policy.NoModel && !s.fleet.known[t.model]:
 		s.refuse(t, &bus.Error{
 			Reason: bus.ReasonModelNotFound, Param: "model", Message: "The model `" + t.model + "` does not exist.",
 			Hint: "GET /v1/models lists those that do",
 		})
+	case verdict == policy.AllFailed:
+		s.refuse(t, bus.Errorf(bus.ReasonEngineLost, "every agent that serves the model failed the request"))
 	default:
-		s.refuse(t, &bus.Error{
-			Reason: bus.ReasonNoAgents, Message: "no agent can serve the model `" + t.model + "` now", RetryAfter: 2 * time.Second,
-		})
+		e := &bus.Error{Reason: bus.ReasonNoAgents, Message: "no agent can serve the model `" + t.model + "` now", RetryAfter: 2 * time.Second}
+		if why := t.record.drained(); why != "" {
+			e.Message += ": " + why
+		}
+		s.refuse(t, e)
 	}
 }
 
-// wait puts a ticket into its model's queue.
-func (s *Scheduler) wait(t *ticket, now time.Time, again bool) {
-	if again && !t.queued.IsZero() {
-		t.item = s.waiting.PushFront(t.model, t)
+// wait puts a ticket into its model's queue, at the scheduler that owns it.
+func (s *Scheduler) wait(t *ticket, now time.Time) {
+	if t.hops < maxHops && len(s.peers) > 0 {
+		if owner := s.owner(t.model); owner != s.id {
+			s.handOver(t, owner, now)
+			return
+		}
+	}
+	s.enqueue(t, now)
+}
+
+// enqueue puts a ticket into the queue here. One that has waited gets its place back.
+func (s *Scheduler) enqueue(t *ticket, now time.Time) {
+	if t.item != nil {
+		s.waiting.Return(t.item)
 	} else {
-		item, err := s.waiting.Push(t.model, t)
+		item, shed, err := s.waiting.Push(queue.Key{Model: t.model, Tenant: t.tenant, Band: t.band, Tokens: max(t.tokens, 1), Bytes: t.size}, t)
+		for _, o := range shed {
+			s.refuse(o, &bus.Error{Reason: bus.ReasonShed, RetryAfter: s.drainTime(t.model), Message: "a request of a higher priority took the place of this one in the queue"})
+		}
 		if err != nil {
 			s.refuse(t, &bus.Error{
-				Reason: bus.ReasonQueueFull, RetryAfter: time.Second,
-				Message: "all agents that serve the model are full, and " + strconv.Itoa(s.cfg.QueueDepth) + " requests wait",
+				Reason: bus.ReasonQueueFull, RetryAfter: s.drainTime(t.model),
+				Message: "all agents that serve the model are full, and " + strconv.Itoa(s.waiting.Depth(t.model)) + " requests wait",
 			})
 			return
 		}
@@ -228,19 +293,34 @@ func (s *Scheduler) wait(t *ticket, now time.Time, again bool) {
 	}
 }
 
-// unqueue takes a ticket out of its queue.
-func (s *Scheduler) unqueue(t *ticket, now time.Time) {
+// serve takes a ticket out of its queue to be served.
+func (s *Scheduler) serve(t *ticket, now time.Time) {
 	if t.item == nil {
+		// What never waited counts all the same for the fairness of those that do.
+		s.waiting.Charge(t.model, t.tenant, t.band, t.tokens)
 		return
 	}
-	s.waiting.Remove(t.item)
-	t.item = nil
-	t.waited += now.Sub(t.queued)
+	if t.item.Waiting() {
+		t.waited = t.waitedFor(now)
+		s.waiting.Take(t.item)
+		s.drained(t.model, now)
+	}
+}
+
+// waitedFor is how long a ticket has waited for room, in all.
+func (t *ticket) waitedFor(now time.Time) time.Duration {
+	if t.item == nil || !t.item.Waiting() {
+		return t.waited
+	}
+	return t.waited + now.Sub(t.queued)
 }
 
 // dispatch sends a ticket to an agent, which accepts or refuses it.
-func (s *Scheduler) dispatch(t *ticket, v *agentView, now time.Time) {
-	s.unqueue(t, now)
+func (s *Scheduler) dispatch(t *ticket, v *agentView, step int, now time.Time) {
+	s.serve(t, now)
+	if step != t.step {
+		t.step, t.stepTries = step, 0
+	}
 	h := t.m.Header
 	bus.SetBudget(h, t.until.Sub(now))
 	h[bus.HeaderTries] = []string{strconv.Itoa(t.tries)}
@@ -250,7 +330,11 @@ func (s *Scheduler) dispatch(t *ticket, v *agentView, now time.Time) {
 	t.attempts++
 	t.attempt = s.holder.AttemptID(t.id, t.attempts)
 	t.phase, t.agent, t.epoch, t.sent = dispatched, v, v.record.Epoch, now
-	v.pending[t.attempt] = true
+	v.pending[t.attempt] = t.tokens
+	v.breaker.sent(t.attempt)
+	v.tried = now
+	h[bus.HeaderLabel] = []string{t.policy.Label(step)}
+	s.expect(t, v)
 	s.counters.Dispatches++
 	if err := s.holder.Dispatch(t.m, v.record.ID, t.epoch, t.id, t.attempts); err != nil {
 		// The bus is away. The clock comes back to it.
@@ -263,9 +347,12 @@ func (s *Scheduler) drop(t *ticket) {
 	if s.tickets[t.id] != t {
 		return
 	}
-	s.unqueue(t, time.Now())
+	if t.item != nil {
+		s.waiting.Remove(t.item)
+	}
 	if t.agent != nil {
 		delete(t.agent.pending, t.attempt)
+		t.agent.breaker.neutral(t.attempt)
 	}
 	delete(s.tickets, t.id)
 	s.bytes -= t.size
@@ -274,6 +361,7 @@ func (s *Scheduler) drop(t *ticket) {
 // refuse ends a ticket with an error made here.
 func (s *Scheduler) refuse(t *ticket, e *bus.Error) {
 	s.counters.Rejected[e.Reason]++
+	t.record.end(string(e.Reason))
 	s.holder.Refuse(t.reply, t.id, t.framed, e)
 	s.drop(t)
 }
@@ -281,6 +369,7 @@ func (s *Scheduler) refuse(t *ticket, e *bus.Error) {
 // relay ends a ticket with what its last try brought.
 func (s *Scheduler) relay(t *ticket) {
 	s.counters.Rejected[t.failure.Err().Reason]++
+	t.record.end(string(t.failure.Err().Reason))
 	s.holder.Relay(t.reply, t.id, t.framed, *t.failure, max(t.tries, 1))
 	s.drop(t)
 }
@@ -288,10 +377,18 @@ func (s *Scheduler) relay(t *ticket) {
 // republish hands a ticket over to the other schedulers, as it came.
 func (s *Scheduler) republish(t *ticket, now time.Time) {
 	m := &bus.Msg{Subject: t.m.Subject, Reply: t.reply, Header: t.m.Header, Data: t.m.Data}
-	for _, name := range []string{bus.HeaderModel, bus.HeaderAPI, bus.HeaderReply, bus.HeaderAttempt, bus.HeaderSched} {
+	for _, name := range []string{bus.HeaderModel, bus.HeaderAPI, bus.HeaderReply, bus.HeaderAttempt, bus.HeaderSched, bus.HeaderLabel, bus.HeaderPredicted, bus.HeaderHops} {
 		delete(m.Header, name)
 	}
+	t.restore(m.Header)
 	bus.SetBudget(m.Header, t.until.Sub(now))
 	s.holder.Republish(m)
 	s.drop(t)
+}
+
+// restore puts back what adopt took from the headers, for another scheduler.
+func (t *ticket) restore(h bus.Header) {
+	if len(t.hashes) > 0 {
+		h[bus.HeaderPrefix] = t.hashes
+	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/tokenbus/tokenbus/bus"
 	"github.com/tokenbus/tokenbus/schedule/policy"
 )
@@ -12,10 +14,16 @@ import (
 // agentView is what a scheduler believes of one agent.
 type agentView struct {
 	record  bus.Record
-	at      time.Time       // last heard
-	pending map[string]bool // attempts dispatched and not heard back about
-	partial bool            // it was taken out of a model's list since its last full beat
-	suspect bool            // it did not answer a dispatch, and has not beaten since
+	at      time.Time        // last heard
+	pending map[string]int64 // attempts dispatched and not heard back about, with their tokens
+	partial bool             // it was taken out of a model's list since its last full beat
+	suspect bool             // it did not answer a dispatch, and has not beaten since
+	slot    int              // its number in the prefix index
+	told    time.Time        // when it last said its signals
+	breaker breaker
+	tried   time.Time // when it last got a request
+
+	agent policy.Agent // what a decision sees; current only within pick
 }
 
 func (v *agentView) load() int { return v.record.Active + len(v.pending) }
@@ -26,20 +34,75 @@ func (v *agentView) healthy() bool {
 
 func (v *agentView) room() bool { return v.healthy() && v.load() < v.record.Capacity }
 
+// signalsFor is how long measurements are believed (invariant 11: a stale one is a
+// missing one).
+const signalsFor = 5 * time.Second
+
+// historyRest is how long an agent that a gate on its history excludes gets nothing,
+// before one request may show that it has recovered.
+const historyRest = 5 * time.Second
+
+// look brings the agent that a decision sees up to date.
+func (v *agentView) look(now time.Time) *policy.Agent {
+	a := &v.agent
+	a.Healthy = v.healthy() && now.Sub(v.at) < bus.StaleAfter
+	a.Active, a.Capacity = v.load(), v.record.Capacity
+	a.Tokens = v.record.Tokens
+	for _, n := range v.pending {
+		a.Tokens += n
+	}
+	a.Open = !v.breaker.admits(now)
+	a.Probe = now.Sub(v.tried) >= historyRest
+	if now.Sub(v.told) > signalsFor && !v.told.IsZero() {
+		v.told = time.Time{}
+		a.Signals = policy.Unknown()
+	}
+	return a
+}
+
+// learn takes what a full record says beside the state.
+func (v *agentView) learn(now time.Time) {
+	r, a := &v.record, &v.agent
+	a.ID, a.Hash = r.ID, xxhash.Sum64String(r.ID)
+	models := a.Facts.Models[:0]
+	for _, m := range r.Models {
+		models = append(models, m.ID)
+	}
+	a.Facts = policy.Facts{
+		Region: r.Region, Engine: r.Engine, EngineVersion: r.EngineVersion, Organization: r.Organization, Machine: r.Machine,
+		GPUModel: r.GPUModel, Tags: r.Tags, Models: models,
+	}
+	a.Signals.Read(r.Signals)
+	v.told = now.Add(-time.Duration(r.SignalAgeMS) * time.Millisecond)
+}
+
+// pool is the agents that serve one model, in the order of their ids.
+type pool struct {
+	views []*agentView
+	list  []*policy.Serving // the same agents
+	turn  uint64            // number of choices made
+}
+
+func (p *pool) find(id string) (int, bool) {
+	return slices.BinarySearchFunc(p.views, id, func(a *agentView, id string) int { return cmp.Compare(a.record.ID, id) })
+}
+
 // fleet is the set of agents, with the models that they serve.
 type fleet struct {
 	agents map[string]*agentView
-	models map[string][]*agentView // in the order of ids
-	known  map[string]bool         // models ever served
-
-	buf []policy.Agent // reused by pick
+	models map[string]*pool
+	known  map[string]bool // models ever served
+	slots  []bool          // numbers in use
+	left   func(slot int)  // called when an agent goes or starts anew
 }
 
 // maxKnown bounds the set of models that are remembered.
 const maxKnown = 10_000
 
 func newFleet() *fleet {
-	return &fleet{agents: make(map[string]*agentView), models: make(map[string][]*agentView), known: make(map[string]bool)}
+	return &fleet{
+		agents: make(map[string]*agentView), models: make(map[string]*pool), known: make(map[string]bool), left: func(int) {},
+	}
 }
 
 // say applies what an agent said; v is nil if that changed nothing, and fresh
@@ -62,23 +125,40 @@ func (f *fleet) say(r bus.Record, now time.Time) (v *agentView, fresh bool) {
 		return nil, false
 	}
 	if v == nil {
-		v = &agentView{pending: make(map[string]bool)}
+		v = &agentView{pending: make(map[string]int64), slot: f.slot()}
+		v.agent.Trust, v.agent.Signals = 1, policy.Unknown()
 		f.agents[r.ID] = v
 	}
 	fresh = old.Epoch != merged.Epoch
 	if fresh {
 		clear(v.pending)
+		v.breaker, v.tried = breaker{}, time.Time{}
+		f.left(v.slot)
 	}
 	relist := fresh || v.partial && r.Full || !slices.EqualFunc(old.Models, merged.Models, func(a, b bus.Model) bool { return a.ID == b.ID })
 	if relist {
 		f.unlist(v)
 	}
 	v.record, v.at, v.suspect = merged, now, false
+	if fresh || r.Full {
+		v.learn(now)
+	}
 	if relist {
 		f.list(v)
 		v.partial = false
 	}
 	return v, fresh
+}
+
+// slot gives the lowest number that no agent has.
+func (f *fleet) slot() int {
+	i := slices.Index(f.slots, false)
+	if i < 0 {
+		i = len(f.slots)
+		f.slots = append(f.slots, true)
+	}
+	f.slots[i] = true
+	return i
 }
 
 // state applies the short form of what an agent said.
@@ -89,7 +169,7 @@ func (f *fleet) state(s bus.State, now time.Time) *agentView {
 	}
 	v.at, v.suspect = now, false
 	if s.Seq >= v.record.Seq {
-		s.Full = v.record.Full
+		s.Full, s.Tokens = v.record.Full, v.record.Tokens // a note does not say them
 		v.record.State = s
 	}
 	return v
@@ -97,12 +177,17 @@ func (f *fleet) state(s bus.State, now time.Time) *agentView {
 
 func (f *fleet) list(v *agentView) {
 	for _, m := range v.record.Models {
-		l := f.models[m.ID]
-		i, listed := slices.BinarySearchFunc(l, v.record.ID, func(a *agentView, id string) int { return cmp.Compare(a.record.ID, id) })
+		p := f.models[m.ID]
+		if p == nil {
+			p = &pool{}
+			f.models[m.ID] = p
+		}
+		i, listed := p.find(v.record.ID)
 		if listed {
 			continue // it names the model twice
 		}
-		f.models[m.ID] = slices.Insert(l, i, v)
+		p.views = slices.Insert(p.views, i, v)
+		p.list = slices.Insert(p.list, i, &policy.Serving{Agent: &v.agent})
 		f.remember(m.ID)
 	}
 }
@@ -122,35 +207,27 @@ func (f *fleet) unlist(v *agentView) {
 // unserve takes one model from an agent, until its next full beat says otherwise.
 func (f *fleet) unserve(v *agentView, model string) {
 	v.partial = true
-	l := f.models[model]
-	if i := slices.Index(l, v); i >= 0 {
-		l = slices.Delete(l, i, i+1)
+	p := f.models[model]
+	if p == nil {
+		return
 	}
-	if len(l) == 0 {
+	if i := slices.Index(p.views, v); i >= 0 {
+		p.views, p.list = slices.Delete(p.views, i, i+1), slices.Delete(p.list, i, i+1)
+	}
+	if len(p.views) == 0 {
 		delete(f.models, model)
-	} else {
-		f.models[model] = l
 	}
 }
 
 func (f *fleet) remove(v *agentView) {
 	f.unlist(v)
 	delete(f.agents, v.record.ID)
+	f.slots[v.slot] = false
+	f.left(v.slot)
 }
 
-// pick chooses an agent for a model.
-func (f *fleet) pick(model string, excluded map[string]bool, now time.Time) (*agentView, policy.Verdict) {
-	serving := f.models[model]
-	f.buf = f.buf[:0]
-	for _, v := range serving {
-		f.buf = append(f.buf, policy.Agent{
-			ID: v.record.ID, Fresh: now.Sub(v.at) < bus.StaleAfter, Healthy: v.healthy(), Failed: excluded[v.record.ID],
-			Active: v.load(), Capacity: v.record.Capacity,
-		})
-	}
-	i, verdict := policy.Pick(f.buf, policy.LeastLoaded)
-	if i < 0 {
-		return nil, verdict
-	}
-	return serving[i], verdict
+// serves reports whether an agent is listed for a model.
+func (f *fleet) serves(v *agentView, model string) bool {
+	p := f.models[model]
+	return p != nil && slices.Contains(p.views, v)
 }

@@ -21,6 +21,23 @@ func beat(id, epoch string, seq uint64, models ...string) bus.Record {
 	return r
 }
 
+// pick chooses with the default policy.
+func pick(f *fleet, model string, excluded map[string]bool, now time.Time) (*agentView, policy.Verdict) {
+	p := f.models[model]
+	if p == nil {
+		return nil, policy.NoModel
+	}
+	for _, v := range p.views {
+		v.look(now)
+	}
+	var decision policy.Pool
+	i, verdict := decision.Decide(&policy.Default().For(model).Steps[0], &policy.Request{Failed: excluded}, p.list)
+	if i < 0 {
+		return nil, verdict
+	}
+	return p.views[i], verdict
+}
+
 // checkFleet fails unless the two sides of a fleet agree. lacks are the agents and
 // models that were refused: true while no full beat has come since, false after one
 // that brought no other news.
@@ -30,12 +47,16 @@ func checkFleet(t interface {
 }, f *fleet, lacks map[string]bool,
 ) {
 	t.Helper()
-	for m, l := range f.models {
-		if len(l) == 0 {
+	for m, p := range f.models {
+		l := p.views
+		if len(l) == 0 || len(l) != len(p.list) {
 			t.Fatalf("model %s has an empty list", m)
 		}
 		for i, v := range l {
 			id := v.record.ID
+			if p.list[i].Agent != &v.agent || v.agent.ID != id {
+				t.Fatalf("model %s: the agent of %s is %s", m, id, p.list[i].ID)
+			}
 			if i > 0 && l[i-1].record.ID >= id {
 				t.Fatalf("acceptance 15: model %s lists %s before %s", m, l[i-1].record.ID, id)
 			}
@@ -55,7 +76,7 @@ func checkFleet(t interface {
 			t.Fatalf("agent %s is filed under %s", v.record.ID, id)
 		}
 		for _, m := range v.record.Models {
-			listed := slices.Contains(f.models[m.ID], v)
+			listed := f.serves(v, m.ID)
 			refused, said := lacks[id+" "+m.ID]
 			if listed == refused && (refused || !said) {
 				t.Fatalf("agent %s and model %s: listed %v, refused %v", id, m.ID, listed, refused)
@@ -136,7 +157,7 @@ func TestFleetModel(t *testing.T) {
 					rt.Fatalf("%+v and then %+v became %+v", before.State, s, v.record.State)
 				}
 			},
-			"dispatch": func(rt *rapid.T) { known(rt).pending[fmt.Sprint(rapid.IntRange(0, 9).Draw(rt, "attempt"))] = true },
+			"dispatch": func(rt *rapid.T) { known(rt).pending[fmt.Sprint(rapid.IntRange(0, 9).Draw(rt, "attempt"))] = 1 },
 			"unserve": func(rt *rapid.T) {
 				v := known(rt)
 				m := rapid.SampledFrom([]string{"m", "n", "o"}).Draw(rt, "model")
@@ -173,7 +194,7 @@ func TestFleetModel(t *testing.T) {
 func checkPick(rt *rapid.T, f *fleet, now time.Time) {
 	for _, m := range []string{"m", "n", "o"} {
 		excluded := map[string]bool{"agent-0": true}
-		v, verdict := f.pick(m, excluded, now)
+		v, verdict := pick(f, m, excluded, now)
 		if (v != nil) != (verdict == policy.Chosen) {
 			rt.Fatalf("%s: %v, %s", m, v, verdict)
 		}
@@ -183,7 +204,7 @@ func checkPick(rt *rapid.T, f *fleet, now time.Time) {
 		if !v.room() || now.Sub(v.at) >= bus.StaleAfter || excluded[v.record.ID] || v.load() >= v.record.Capacity {
 			rt.Fatalf("%s: chose %+v", m, v)
 		}
-		for _, o := range f.models[m] {
+		for _, o := range f.models[m].views {
 			usable := o.room() && now.Sub(o.at) < bus.StaleAfter && !excluded[o.record.ID]
 			if usable && o.load()*v.record.Capacity < v.load()*o.record.Capacity {
 				rt.Fatalf("acceptance 14: %s: chose %d of %d, there was %d of %d", m, v.load(), v.record.Capacity, o.load(), o.record.Capacity)
@@ -199,11 +220,11 @@ func TestUnserveUntilBeat(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	v, _ := f.say(beat("a", "e", 1, "m"), now)
 	f.unserve(v, "m")
-	if got, verdict := f.pick("m", nil, now); got != nil || verdict != policy.NoModel {
+	if got, verdict := pick(f, "m", nil, now); got != nil || verdict != policy.NoModel {
 		t.Errorf("chosen although it refused: %v, %s", got, verdict)
 	}
 	f.say(beat("a", "e", 2, "m"), now)
-	if got, verdict := f.pick("m", nil, now); got != v {
+	if got, verdict := pick(f, "m", nil, now); got != v {
 		t.Errorf("a full beat says that it serves the model, and it is not chosen: %s", verdict)
 	}
 }
@@ -215,12 +236,12 @@ func TestPendingCounts(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	f.say(beat("a", "e", 1, "m"), now)
 	for i := range 5 {
-		v, verdict := f.pick("m", nil, now)
+		v, verdict := pick(f, "m", nil, now)
 		if (v != nil) != (i < 4) {
 			t.Fatalf("after %d dispatches to an agent of 4 slots: %s", i, verdict)
 		}
 		if v != nil {
-			v.pending[fmt.Sprint(i)] = true
+			v.pending[fmt.Sprint(i)] = 1
 		}
 	}
 }

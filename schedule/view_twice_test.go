@@ -14,11 +14,11 @@ func TestModelNamedTwice(t *testing.T) {
 	f := newFleet()
 	now := time.Unix(1_700_000_000, 0)
 	v, _ := f.say(beat("a", "e", 1, "m", "m"), now)
-	if n := len(f.models["m"]); n != 1 {
+	if n := len(f.models["m"].views); n != 1 {
 		t.Errorf("the agent is listed %d times", n)
 	}
 	f.unserve(v, "m")
-	if got, verdict := f.pick("m", nil, now); got != nil {
+	if got, verdict := pick(f, "m", nil, now); got != nil {
 		t.Errorf("invariant 4: %s although it refused", verdict)
 	}
 	f.remove(v)
@@ -48,7 +48,7 @@ func TestPickVerdicts(t *testing.T) {
 		"failed":       {excluded: true, want: policy.AllFailed},
 		"full":         {change: func(r *bus.Record) { r.Active = 4 }, want: policy.NoCapacity},
 		"full soon": {
-			change: func(r *bus.Record) { r.Active = 3 }, after: func(v *agentView) { v.pending["x"] = true }, want: policy.NoCapacity,
+			change: func(r *bus.Record) { r.Active = 3 }, after: func(v *agentView) { v.pending["x"] = 1 }, want: policy.NoCapacity,
 		},
 		"failed and full": {change: func(r *bus.Record) { r.Active = 4 }, excluded: true, want: policy.AllFailed},
 		"another model":   {change: func(r *bus.Record) { r.Models = []bus.Model{{ID: "n"}} }, want: policy.NoModel},
@@ -64,7 +64,7 @@ func TestPickVerdicts(t *testing.T) {
 			if c.after != nil {
 				c.after(v)
 			}
-			if _, got := f.pick("m", map[string]bool{"a": c.excluded}, now.Add(c.later)); got != c.want {
+			if _, got := pick(f, "m", map[string]bool{"a": c.excluded}, now.Add(c.later)); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -80,7 +80,7 @@ func TestNewEpochClearsPending(t *testing.T) {
 	if !fresh {
 		t.Error("a new agent is not fresh")
 	}
-	v.pending["x"] = true
+	v.pending["x"] = 1
 	if _, fresh := f.say(beat("a", "e1", 6, "m"), now); fresh || v.load() != 1 {
 		t.Errorf("the same process: fresh %v, load %d", fresh, v.load())
 	}
@@ -95,7 +95,7 @@ func TestNewEpochClearsPending(t *testing.T) {
 	if got := f.state(bus.State{ID: "a", Epoch: "e1", Seq: 99, Active: 4}, now); got != nil || v.record.Active != 0 {
 		t.Error("a late note of the process before was taken")
 	}
-	if len(f.models["m"]) != 0 || len(f.models["n"]) != 1 {
+	if f.models["m"] != nil || len(f.models["n"].views) != 1 {
 		t.Errorf("lists %v", f.models)
 	}
 }

@@ -1,10 +1,6 @@
 package peek
 
-import (
-	"bytes"
-	"fmt"
-	"unicode/utf8"
-)
+import "fmt"
 
 // maxDepth bounds the nesting of a body.
 const maxDepth = 512
@@ -25,8 +21,9 @@ func (e *Error) Error() string {
 
 // scanner walks over JSON text. Its methods leave pos behind what they read.
 type scanner struct {
-	b   []byte
-	pos int
+	b      []byte
+	pos    int
+	inline []span // contents of strings that hold data themselves, in order
 }
 
 func (s *scanner) fail(format string, args ...any) *Error {
@@ -51,118 +48,6 @@ func (s *scanner) peek() byte {
 		return 0
 	}
 	return s.b[s.pos]
-}
-
-// str skips a string and gives its raw content, between the quotes.
-func (s *scanner) str() (raw []byte, escaped bool, err *Error) {
-	if s.pos >= len(s.b) || s.b[s.pos] != '"' {
-		return nil, false, s.fail("a string is expected")
-	}
-	start := s.pos + 1
-	i := start
-	for {
-		n := bytes.IndexByte(s.b[i:], '"')
-		if n < 0 {
-			s.pos = len(s.b)
-			return nil, false, s.fail("a string does not end")
-		}
-		part := s.b[i : i+n]
-		if j := bytes.IndexByte(part, '\\'); j >= 0 {
-			escaped = true
-			if i, err = s.escape(i + j); err != nil {
-				return nil, false, err
-			}
-			continue
-		}
-		i += n
-		break
-	}
-	raw = s.b[start:i]
-	for j, c := range raw {
-		if c < ' ' {
-			s.pos = start + j
-			return nil, false, s.fail("a control character stands in a string")
-		}
-	}
-	s.pos = i + 1
-	return raw, escaped, nil
-}
-
-// escape checks the escape sequence at i and gives the offset behind it.
-func (s *scanner) escape(i int) (int, *Error) {
-	if i+1 < len(s.b) {
-		switch s.b[i+1] {
-		case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-			return i + 2, nil
-		case 'u':
-			if i+6 <= len(s.b) && hex4(s.b[i+2:i+6]) >= 0 {
-				return i + 6, nil
-			}
-		}
-	}
-	s.pos = i
-	return 0, s.fail("an escape sequence is wrong")
-}
-
-func hex4(b []byte) rune {
-	var r rune
-	for _, c := range b {
-		switch {
-		case '0' <= c && c <= '9':
-			c -= '0'
-		case 'a' <= c && c <= 'f':
-			c -= 'a' - 10
-		case 'A' <= c && c <= 'F':
-			c -= 'A' - 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
-}
-
-// text resolves the escapes of a raw string that str has checked.
-func text(raw []byte, escaped bool) string {
-	if !escaped {
-		return string(raw)
-	}
-	out := make([]byte, 0, len(raw))
-	for i := 0; i < len(raw); {
-		c := raw[i]
-		if c != '\\' {
-			out = append(out, c)
-			i++
-			continue
-		}
-		switch c = raw[i+1]; c {
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
-		case 'u':
-			r := hex4(raw[i+2 : i+6])
-			i += 6
-			if 0xD800 <= r && r < 0xDC00 && i+6 <= len(raw) && raw[i] == '\\' && raw[i+1] == 'u' {
-				if low := hex4(raw[i+2 : i+6]); 0xDC00 <= low && low < 0xE000 {
-					r = (r-0xD800)<<10 | (low - 0xDC00) + 0x10000
-					i += 6
-				}
-			}
-			out = utf8.AppendRune(out, r)
-			continue
-		default:
-			out = append(out, c)
-		}
-		i += 2
-	}
-	return string(out)
 }
 
 // value skips one value of any kind.

@@ -22,6 +22,7 @@ type grammar struct {
 	Scheduler schedulerCmd `cmd:"" help:"Run a scheduler: gives each request to one agent."`
 	Agent     agentCmd     `cmd:"" help:"Run an agent beside one engine."`
 	Sim       simCmd       `cmd:"" help:"Run a simulated vLLM, for trying things without a GPU."`
+	Explain   explainCmd   `cmd:"" help:"Tell why a request went where it went."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }
 

@@ -13,15 +13,18 @@ import (
 type schedulerFlags struct {
 	AcceptTimeout time.Duration `help:"Longest time for an agent to accept or refuse a request." default:"800ms"`
 	QueueTimeout  time.Duration `help:"Longest wait for a free slot." default:"1m"`
+	HoldTimeout   time.Duration `help:"How long requests wait for a model that was served before and that no agent serves now; 0 refuses them at once." default:"0s"`
 	QueueDepth    int           `help:"Requests that may wait for one model." default:"4096"`
 	MaxBytes      cli.Bytes     `help:"Bytes of request bodies that the scheduler holds at one time." default:"512MiB"`
-	MaxTries      int           `help:"Tries of one request; refusals are not counted." default:"3"`
+	MaxTries      int           `help:"Tries of one request at each step of its policy that sets no max_tries; refusals are not counted." default:"3"`
+	PrefixEntries int           `help:"Entries of the prefix index (one block of a prompt at one agent, about 100 bytes each)." default:"1048576"`
+	Decisions     int           `help:"Records of decisions that are kept for tokenbus explain; 0 keeps none." default:"2048"`
 }
 
 func (f schedulerFlags) config(log *slog.Logger) schedule.Config {
 	return schedule.Config{
-		AcceptTimeout: f.AcceptTimeout, QueueTimeout: f.QueueTimeout, QueueDepth: f.QueueDepth, MaxBytes: int(f.MaxBytes),
-		MaxTries: f.MaxTries, Version: semver(), Log: log,
+		AcceptTimeout: f.AcceptTimeout, QueueTimeout: f.QueueTimeout, HoldTimeout: f.HoldTimeout, QueueDepth: f.QueueDepth, MaxBytes: int(f.MaxBytes),
+		MaxTries: f.MaxTries, PrefixEntries: f.PrefixEntries, Decisions: f.Decisions, Version: semver(), Log: log,
 	}
 }
 
