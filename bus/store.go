@@ -14,6 +14,7 @@ import (
 const (
 	BucketAgents   = "TB_AGENTS"
 	BucketCounters = "TB_COUNTERS"
+	BucketConfig   = "TB_CONFIG" // written by operators
 )
 
 // Lifetimes in TB_AGENTS. A record must survive a JetStream leader election, which
@@ -40,6 +41,9 @@ func (l *Link) Bucket(ctx context.Context, name string) (jetstream.KeyValue, err
 	case BucketCounters:
 		cfg.Description = "lifetime counters, one key a writer"
 		cfg.Storage = jetstream.FileStorage
+	case BucketConfig:
+		cfg.Description = "policies, as operators wrote them"
+		cfg.Storage, cfg.History = jetstream.FileStorage, configHistory
 	default:
 		return nil, fmt.Errorf("bucket %s is not one of ours", name)
 	}

@@ -26,10 +26,10 @@ func TestLayers(t *testing.T) {
 		"github.com/nats-io/":             {"bus"},
 		"github.com/labstack/echo":        {"gateway"},
 		"github.com/alecthomas/kong":      {"cmd"},
-		"go.yaml.in/yaml":                 {"cmd"},
+		"go.yaml.in/yaml":                 {"cmd", "schedule/policy"}, // policy documents are its own format
 		"github.com/prometheus/":          {"cmd"},
 		module + "agent/sim":              {"cmd"},
-		module + "schedule/policy":        {"schedule"},
+		module + "schedule/policy":        {"cmd", "schedule"},
 		module + "schedule/queue":         {"schedule"},
 		"testing":                         {"bus/bustest"},
 		"pgregory.net/rapid":              {},

@@ -82,9 +82,7 @@ func TestCLI(t *testing.T) {
 // TestExampleConfig: every command that runs loads the example configuration.
 func TestExampleConfig(t *testing.T) {
 	path := build(t)
-	for _, name := range commands(t, run(t, path, "--help")) {
-		if name != "version" {
-			run(t, path, name, "--config", "../../deploy/examples/tokenbus.yaml", "--print-config")
-		}
+	for _, name := range []string{"up", "bus", "gateway", "scheduler", "agent", "sim"} {
+		run(t, path, name, "--config", "../../deploy/examples/tokenbus.yaml", "--print-config")
 	}
 }

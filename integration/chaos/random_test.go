@@ -89,8 +89,9 @@ func runPlan(t *testing.T, p plan) (broken []string) {
 		}
 		f.addAgent(fmt.Sprintf("agent-%d", i), e, p.slots)
 	}
-	f.addScheduler()
-	f.addScheduler()
+	for range 3 {
+		f.addScheduler()
+	}
 	f.addGateway().Client().UseScheduler(f.schedulers[1].Take)
 	f.addGateway()
 	time.Sleep(1500 * time.Millisecond)
@@ -141,19 +142,19 @@ func (f *fleet) happen(e event) {
 	case "cut gateway":
 		f.gateways[e.who%2].wire.Cut()
 	case "cut scheduler":
-		f.schedulers[e.who%2].wire.Cut()
+		f.schedulers[e.who].wire.Cut()
 	case "agent off":
 		off(f.agents[e.who].wire)
 	case "gateway off":
 		off(f.gateways[e.who%2].wire)
 	case "scheduler off":
-		off(f.schedulers[e.who%2].wire)
+		off(f.schedulers[e.who].wire)
 	case "restart bus":
 		f.bus.Stop()
 		time.Sleep(e.span / 4)
 		f.bus.Start()
 	case "kill scheduler":
-		f.schedulers[0].kill() // the other one stays
+		f.schedulers[0].kill() // the other ones stay
 	case "kill agent":
 		f.agents[2].kill()
 	case "engine resets":

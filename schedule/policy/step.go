@@ -177,7 +177,11 @@ type Set struct {
 	version uint64
 	global  *Policy
 	models  map[string]*Policy
+	docs    []*Document
 }
+
+// Documents are what the set is made of.
+func (s *Set) Documents() []*Document { return s.docs }
 
 // For is the policy of a model.
 func (s *Set) For(model string) *Policy {
