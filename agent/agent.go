@@ -35,10 +35,13 @@ type Agent struct {
 	work    sync.WaitGroup // requests in flight
 	workers chan *job      // taken by goroutines that have finished another request
 
-	mu     sync.Mutex
-	record bus.Record // all but its State
-	jobs   map[*job]struct{}
-	seen   map[string]bool // models ever served
+	srtt smoothed // from dispatch to first byte
+
+	mu       sync.Mutex
+	record   bus.Record // all but its State and what is measured
+	measured measured
+	jobs     map[*job]struct{}
+	seen     map[string]bool // models ever served
 }
 
 // New makes an agent on a link that the caller dialled and closes. Nothing is
@@ -57,7 +60,7 @@ func New(cfg Config, link *bus.Link) (*Agent, error) {
 		jobs: make(map[*job]struct{}), seen: make(map[string]bool),
 	}
 	a.record = bus.Record{
-		Engine: "openai", EngineHealth: "starting", Version: cfg.Version, Region: cfg.Region, Machine: cfg.Machine,
+		Engine: "openai", Provider: cfg.Provider, EngineHealth: "starting", Version: cfg.Version, Region: cfg.Region, Machine: cfg.Machine,
 		Organization: cfg.Organization, Tags: cfg.Tags, GPUModel: cfg.GPUModel, Started: time.Now(),
 	}
 	a.slots = newSlots(cfg.ID, a.epoch, cfg.Capacity)
@@ -98,6 +101,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	background(a.beat)
 	background(a.keepRecord)
 	background(a.watchJobs)
+	if a.cfg.MetricsInterval > 0 {
+		background(a.watchEngine)
+	}
 
 	req, err := a.link.Subscribe(a.link.Data[0], bus.DispatchSubject(a.cfg.ID, a.epoch), "", a.dispatch)
 	if err == nil {

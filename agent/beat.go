@@ -14,10 +14,11 @@ import (
 func (a *Agent) snapshot() bus.Record {
 	state, counts := a.slots.snapshot()
 	a.mu.Lock()
-	r := a.record
+	r, m := a.record, a.measured
 	a.mu.Unlock()
 	r.State, r.Counters, r.Seen = state, &counts, time.Now()
 	r.Full = true
+	a.describe(&r, m, r.Seen)
 	return r
 }
 

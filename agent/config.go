@@ -18,7 +18,10 @@ type Config struct {
 	EngineURL string // base URL of the engine, without /v1
 	EngineKey string // the engine's own API key, optional
 	Model     string // serve only this model; empty: all that the engine lists
-	Capacity  int    // requests at one time
+	// Provider names the outside provider at EngineURL, openai or anthropic, which gets
+	// requests only where a policy says so; empty: it is an engine of the fleet.
+	Provider string
+	Capacity int // requests at one time
 
 	Region       string
 	Machine      string
@@ -27,11 +30,12 @@ type Config struct {
 	GPUModel     string
 	Version      string // of the binary
 
-	DrainTimeout  time.Duration // how long a stopping agent lets its work finish
-	IdleTimeout   time.Duration // silence of the engine within a stream that ends it
-	StallTimeout  time.Duration // how long a caller may leave its window full
-	ProbeInterval time.Duration // between health probes
-	FlushInterval time.Duration // between writes of the lifetime counters
+	DrainTimeout    time.Duration // how long a stopping agent lets its work finish
+	IdleTimeout     time.Duration // silence of the engine within a stream that ends it
+	StallTimeout    time.Duration // how long a caller may leave its window full
+	ProbeInterval   time.Duration // between health probes
+	MetricsInterval time.Duration // between looks at the engine's metrics; 0: none
+	FlushInterval   time.Duration // between writes of the lifetime counters
 
 	// Dial replaces the connection to the engine, for engines that listen in memory.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
@@ -43,7 +47,7 @@ func Default() Config {
 	return Config{
 		Capacity: 64, Region: "local",
 		DrainTimeout: 10 * time.Minute, IdleTimeout: 5 * time.Minute, StallTimeout: time.Minute,
-		ProbeInterval: time.Second, FlushInterval: 5 * time.Second,
+		ProbeInterval: time.Second, MetricsInterval: time.Second, FlushInterval: 5 * time.Second,
 	}
 }
 
@@ -68,6 +72,9 @@ func (c Config) Validate() error {
 	case u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
 		bad("engine-url", "%q is not an http or https URL", u.Redacted())
 	}
+	if c.Provider != "" && c.Provider != providerOpenAI && c.Provider != providerAnthropic {
+		bad("provider", "%q is neither openai nor anthropic", c.Provider)
+	}
 	if c.Capacity < 1 || c.Capacity > 100_000 {
 		bad("capacity", "%d is not between 1 and 100000", c.Capacity)
 	}
@@ -78,6 +85,9 @@ func (c Config) Validate() error {
 		if d <= 0 {
 			bad(flag, "%v is not positive", d)
 		}
+	}
+	if d := c.MetricsInterval; d != 0 && (d < minMetricsInterval || d > maxMetricsInterval) {
+		bad("metrics-interval", "%v is neither 0 nor between %v and %v; a measurement counts for %v", d, minMetricsInterval, maxMetricsInterval, signalsFor)
 	}
 	return errors.Join(errs...)
 }

@@ -24,6 +24,8 @@ type job struct {
 	tries   string    // that were used before, and the milliseconds in the queue, as the
 	queueMs string    // dispatch says
 	label   string    // the decision's
+	firstBy time.Time // when the first byte must be here; zero if nobody says
+	tokens  int64     // that it is estimated to take
 	taken   time.Time // when the dispatch came
 	until   time.Time // deadline to the first byte of a stream, or the end of another answer
 	called  time.Time // when the engine was called
@@ -40,23 +42,28 @@ func (a *Agent) dispatch(m *bus.Msg) {
 	if sched == "" || attempt == "" || bus.FirstHeader(h, bus.HeaderReply) == "" {
 		return
 	}
-	note := a.slots.take(bus.FirstHeader(h, bus.HeaderModel))
+	prompt, output := bus.Tokens(h)
+	tokens := prompt + output
+	note := a.slots.take(bus.FirstHeader(h, bus.HeaderModel), tokens)
 	if note != bus.NoteAccepted {
 		a.notifier.Say(sched, attempt, note)
 		return
 	}
 	now := time.Now()
-	j := &job{a: a, m: m, sched: sched, attempt: attempt, taken: now, api: bus.API(bus.FirstHeader(h, bus.HeaderAPI)), stream: bus.FirstHeader(h, bus.HeaderStream) == "1"}
+	j := &job{a: a, m: m, sched: sched, attempt: attempt, taken: now, tokens: tokens, api: bus.API(bus.FirstHeader(h, bus.HeaderAPI)), stream: bus.FirstHeader(h, bus.HeaderStream) == "1"}
 	j.tries, j.queueMs, j.label = bus.FirstHeader(h, bus.HeaderTries), bus.FirstHeader(h, bus.HeaderQueueMs), bus.FirstHeader(h, bus.HeaderLabel)
 	budget, ok := bus.Budget(h)
 	if !ok {
 		budget = bus.DefaultTimeout
 	}
 	j.until = now.Add(budget)
+	if d := bus.FirstByteTimeout(h); d > 0 && j.stream {
+		j.firstBy = now.Add(d)
+	}
 	j.ctx, j.cancel = context.WithCancelCause(a.base)
 	if j.sender, ok = a.responder.Open(m, j.cancel); !ok {
 		j.cancel(nil)
-		a.slots.free(cancelled, bus.Usage{})
+		a.slots.free(cancelled, bus.Usage{}, tokens)
 		a.notifier.Say(sched, attempt, bus.NoteEnd)
 		return
 	}
@@ -125,6 +132,9 @@ func (j *job) check(now time.Time) {
 	if (!begun || !j.stream) && now.After(j.until) {
 		j.cancel(bus.Errorf(bus.ReasonDeadline, "no answer within the request's time"))
 	}
+	if !begun && !j.firstBy.IsZero() && now.After(j.firstBy) {
+		j.cancel(bus.Errorf(bus.ReasonFirstByte, "no first byte within its time"))
+	}
 	if since := j.waiting.Load(); begun && since != 0 && now.Sub(time.Unix(0, since)) > j.a.cfg.IdleTimeout {
 		j.cancel(bus.Errorf(bus.ReasonIdle, "the engine was silent for %v within its answer", j.a.cfg.IdleTimeout))
 	}
@@ -140,7 +150,7 @@ func (a *Agent) abortAll() {
 
 // finish gives the slot back, once, when the last byte has left.
 func (j *job) finish(o outcome, u bus.Usage) {
-	j.a.slots.free(o, u)
+	j.a.slots.free(o, u, j.tokens)
 	note := bus.NoteEnd
 	if o == succeeded {
 		note = bus.NoteGood

@@ -34,6 +34,7 @@ type engine struct {
 	base   string
 	url    *url.URL
 	key    string
+	xKey   bool // the key goes into x-api-key, as Anthropic wants it
 	client *http.Client
 	wire   *wire        // nil if the engine speaks TLS
 	probes *http.Client // apart, so that a probe never waits for a request's socket
@@ -61,7 +62,7 @@ func newEngine(cfg Config) (*engine, error) {
 	}
 	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	e := &engine{
-		base: base, url: u, key: cfg.EngineKey,
+		base: base, url: u, key: cfg.EngineKey, xKey: cfg.Provider == providerAnthropic,
 		client: &http.Client{Transport: transport(), CheckRedirect: noRedirects},
 		probes: &http.Client{Transport: transport(), CheckRedirect: noRedirects, Timeout: probeTimeout},
 	}
@@ -86,6 +87,30 @@ func (e *engine) do(ctx context.Context, req *http.Request, inline bool) (*http.
 	return e.client.Do(req.WithContext(ctx))
 }
 
+// The outside providers.
+const (
+	providerOpenAI    = "openai"
+	providerAnthropic = "anthropic"
+)
+
+// anthropicVersion is what Anthropic's API asks for in each request; a caller's own
+// value passes.
+const anthropicVersion = "2023-06-01"
+
+// authorize adds the engine's own key to the header of a request.
+func (e *engine) authorize(h http.Header) {
+	if e.xKey && h.Get("Anthropic-Version") == "" {
+		h["Anthropic-Version"] = []string{anthropicVersion}
+	}
+	switch {
+	case e.key == "":
+	case e.xKey:
+		h["X-Api-Key"] = []string{e.key}
+	default:
+		h["Authorization"] = []string{"Bearer " + e.key}
+	}
+}
+
 func (e *engine) close() {
 	if e.wire != nil {
 		e.wire.close()
@@ -99,9 +124,7 @@ func (e *engine) get(ctx context.Context, path string) (int, []byte, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	if e.key != "" {
-		req.Header.Set("Authorization", "Bearer "+e.key)
-	}
+	e.authorize(req.Header)
 	resp, err := e.probes.Do(req)
 	if err != nil {
 		return 0, nil, err

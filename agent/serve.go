@@ -92,9 +92,7 @@ func (j *job) request() (req *http.Request, inline bool, _ *bus.Error) {
 		req.Header["User-Agent"] = nil // not net/http's own
 	}
 	req.Header["X-Request-Id"] = []string{j.attempt}
-	if j.a.cfg.EngineKey != "" {
-		req.Header["Authorization"] = []string{"Bearer " + j.a.cfg.EngineKey}
-	}
+	j.a.engine.authorize(req.Header)
 	return req, inline, nil
 }
 
@@ -162,6 +160,10 @@ func (j *job) stopped(cause *bus.Error) {
 		j.finish(cancelled, bus.Usage{})
 		return
 	}
+	if cause.Reason == bus.ReasonFirstByte && !j.begun.Load() {
+		j.report(bus.ClassLost, 0, nil, nil) // another agent may be faster
+		return
+	}
 	j.tell(cause)
 	j.finish(failed, bus.Usage{})
 }
@@ -185,7 +187,11 @@ func (j *job) failed(class bus.Class, resp *http.Response) {
 // report frees the slot and tells the scheduler how the attempt failed before its
 // first byte. If the scheduler is gone, the caller is told.
 func (j *job) report(class bus.Class, status int, hdr http.Header, body []byte) {
-	j.a.slots.free(failed, bus.Usage{})
+	o := failed
+	if status == http.StatusTooManyRequests {
+		o = refusedBusy
+	}
+	j.a.slots.free(o, bus.Usage{}, j.tokens)
 	f := bus.Failure{Class: class, Agent: j.a.cfg.ID, Status: status, Header: make(bus.Header), Body: body}
 	bus.ResponseHeaders(f.Header, hdr)
 	if err := j.a.link.ReportFailure(j.ctx, j.sched, j.attempt, f); err != nil {
@@ -248,6 +254,9 @@ func (j *job) forward(resp *http.Response) {
 		j.waiting.Store(0)
 		if n > 0 && j.first.IsZero() {
 			j.first = time.Now()
+			if resp.StatusCode < 400 {
+				j.a.srtt.add(j.first.Sub(j.taken))
+			}
 		}
 		fill += n
 		if fill > 0 && (!gather || err != nil) {

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"sync"
+	"time"
 
 	"github.com/tokenbus/tokenbus/bus"
 )
@@ -18,15 +19,19 @@ type slots struct {
 	healthy  bool
 	models   map[string]bool
 	counts   bus.AgentCounts
+	history  history
 }
 
 func newSlots(id, epoch string, capacity int) *slots {
-	return &slots{state: bus.State{ID: id, Epoch: epoch, Status: bus.StatusStarting, Capacity: capacity}, changed: func() {}}
+	return &slots{
+		state:   bus.State{ID: id, Epoch: epoch, Status: bus.StatusStarting, Capacity: capacity},
+		history: history{began: time.Now()}, changed: func() {},
+	}
 }
 
-// take reserves a slot for a request to model. Any note but NoteAccepted is a
-// refusal.
-func (s *slots) take(model string) bus.Note {
+// take reserves a slot for a request to model of so many estimated tokens. Any note
+// but NoteAccepted is a refusal.
+func (s *slots) take(model string, tokens int64) bus.Note {
 	s.mu.Lock()
 	note := bus.NoteAccepted
 	switch {
@@ -41,6 +46,7 @@ func (s *slots) take(model string) bus.Note {
 	}
 	if note == bus.NoteAccepted {
 		s.state.Active++
+		s.state.Tokens += tokens
 		s.state.Seq++
 	} else {
 		s.counts.Refused++
@@ -52,14 +58,18 @@ func (s *slots) take(model string) bus.Note {
 	return note
 }
 
-// free gives a slot back and counts how its request ended.
-func (s *slots) free(o outcome, u bus.Usage) {
+// free gives a slot back, with the tokens that it was taken for, and counts how its
+// request ended.
+func (s *slots) free(o outcome, u bus.Usage, tokens int64) {
+	now := time.Now()
 	s.mu.Lock()
 	s.state.Active--
-	if s.state.Active < 0 {
+	s.state.Tokens -= tokens
+	if s.state.Active < 0 || s.state.Tokens < 0 {
 		panic("agent: a slot was given back twice")
 	}
 	s.state.Seq++
+	s.history.add(o, now)
 	switch o {
 	case succeeded:
 		s.counts.Succeeded++
@@ -85,6 +95,7 @@ const (
 	succeeded
 	clientError // a 4xx: it says nothing about the engine
 	cancelled   // by the caller: neither
+	refusedBusy // by the engine, with a 429: counted as failed, yet no sign that it is ill
 )
 
 // update changes the agent's condition and its status with it.
@@ -111,6 +122,18 @@ func (s *slots) snapshot() (bus.State, bus.AgentCounts) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state, s.counts
+}
+
+// signals are the measurements of how requests ended.
+func (s *slots) signals(now time.Time) map[string]float64 {
+	out := make(map[string]float64, 16)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if rate, ok := s.history.successRate(now); ok {
+		out[signalSuccess] = rate
+	}
+	out[signalFailures] = float64(s.history.failures)
+	return out
 }
 
 func (s *slots) now() bus.State { st, _ := s.snapshot(); return st }

@@ -1,7 +1,10 @@
 package agent
 
 import (
+	"maps"
+	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -12,14 +15,16 @@ import (
 // and changes of the agent's condition: never over capacity (invariant 2), each
 // slot given back once (invariant 3), each refusal with its reason (invariant 4).
 func TestSlotsModel(t *testing.T) {
-	outcomes := []outcome{failed, succeeded, clientError, cancelled}
+	outcomes := []outcome{failed, succeeded, clientError, cancelled, refusedBusy}
 	rapid.Check(t, func(rt *rapid.T) {
 		capacity := rapid.IntRange(1, 5).Draw(rt, "capacity")
 		s := newSlots("a", "e", capacity)
 		changes := 0
 		s.changed = func() { changes++ }
 		var want bus.AgentCounts
-		taken, draining, healthy := 0, false, false
+		draining, healthy := false, false
+		var taken []int64 // the tokens of each request that holds a slot
+		failures, good, bad := 0, 0, 0
 		models := map[string]bool{}
 		seq := uint64(0)
 		rt.Repeat(map[string]func(*rapid.T){
@@ -33,15 +38,16 @@ func TestSlotsModel(t *testing.T) {
 					expect = bus.NoteNotReady
 				case !models[model]:
 					expect = bus.NoteUnknownModel
-				case taken == capacity:
+				case len(taken) == capacity:
 					expect = bus.NoteBusy
 				}
 				before := changes
-				if got := s.take(model); got != expect {
+				tokens := rapid.Int64Range(0, 1<<41).Draw(rt, "tokens")
+				if got := s.take(model, tokens); got != expect {
 					rt.Fatalf("got %s, want %s", got, expect)
 				}
 				if expect == bus.NoteAccepted {
-					taken++
+					taken = append(taken, tokens)
 				} else {
 					want.Refused++
 				}
@@ -50,14 +56,21 @@ func TestSlotsModel(t *testing.T) {
 				}
 			},
 			"free": func(rt *rapid.T) {
-				if taken == 0 {
+				if len(taken) == 0 {
 					rt.Skip("nothing is taken")
 				}
 				o := rapid.SampledFrom(outcomes).Draw(rt, "outcome")
 				u := bus.Usage{Prompt: rapid.Int64Range(-5, 100).Draw(rt, "prompt"), Completion: 3, Cached: 1}
-				s.free(o, u)
-				taken--
-				*map[outcome]*uint64{failed: &want.Failed, succeeded: &want.Succeeded, clientError: &want.ClientErrors, cancelled: &want.Cancelled}[o]++
+				i := rapid.IntRange(0, len(taken)-1).Draw(rt, "which")
+				s.free(o, u, taken[i])
+				taken = slices.Delete(taken, i, i+1)
+				switch o {
+				case succeeded:
+					failures, good = 0, good+1
+				case failed:
+					failures, bad = failures+1, bad+1
+				}
+				*map[outcome]*uint64{failed: &want.Failed, succeeded: &want.Succeeded, clientError: &want.ClientErrors, cancelled: &want.Cancelled, refusedBusy: &want.Failed}[o]++
 				want.PromptTokens += uint64(max(u.Prompt, 0))
 				want.CompletionTokens += 3
 				want.CachedTokens++
@@ -74,8 +87,22 @@ func TestSlotsModel(t *testing.T) {
 			},
 			"": func(rt *rapid.T) {
 				state, counts := s.snapshot()
-				if state.Active != taken || taken > capacity || counts != want {
-					rt.Fatalf("invariants 2 and 3: %d active of %d, want %d; counts %+v, want %+v", state.Active, capacity, taken, counts, want)
+				if state.Active != len(taken) || len(taken) > capacity || counts != want {
+					rt.Fatalf("invariants 2 and 3: %d active of %d, want %d; counts %+v, want %+v", state.Active, capacity, len(taken), counts, want)
+				}
+				sum := int64(0)
+				for _, n := range taken {
+					sum += n
+				}
+				if state.Tokens != sum {
+					rt.Fatalf("invariant 3: %d tokens of %d requests, want %d", state.Tokens, len(taken), sum)
+				}
+				signals := map[string]float64{signalFailures: float64(failures)}
+				if good+bad > 0 {
+					signals[signalSuccess] = float64(good) / float64(good+bad)
+				}
+				if got := s.signals(time.Now()); !maps.Equal(got, signals) {
+					rt.Fatalf("signals %v, want %v", got, signals)
 				}
 				status := bus.StatusReady
 				if draining {

@@ -24,7 +24,7 @@ func TestSlotsConcurrent(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for range 2000 {
-				if s.take("m") != bus.NoteAccepted {
+				if s.take("m", 7) != bus.NoteAccepted {
 					continue
 				}
 				if n := running.Add(1); n > most.Load() {
@@ -32,14 +32,14 @@ func TestSlotsConcurrent(t *testing.T) {
 				}
 				served.Add(1)
 				running.Add(-1)
-				s.free(succeeded, bus.Usage{Prompt: 1})
+				s.free(succeeded, bus.Usage{Prompt: 1}, 7)
 			}
 		})
 	}
 	wg.Wait()
 	state, counts := s.snapshot()
-	if most.Load() > capacity || state.Active != 0 {
-		t.Errorf("invariants 2, 3: at most %d of %d were taken, %d are left", most.Load(), capacity, state.Active)
+	if most.Load() > capacity || state.Active != 0 || state.Tokens != 0 {
+		t.Errorf("invariants 2, 3: at most %d of %d were taken, %d are left, and %d tokens", most.Load(), capacity, state.Active, state.Tokens)
 	}
 	if counts.Succeeded != uint64(served.Load()) || counts.PromptTokens != counts.Succeeded || counts.Refused != 32000-counts.Succeeded {
 		t.Errorf("counts %+v for %d served", counts, served.Load())
@@ -58,7 +58,7 @@ func TestSlotsRefuse(t *testing.T) {
 		s := readySlots(2)
 		s.update(change)
 		before := s.active()
-		if got := s.take("m"); got != want || s.active() != before {
+		if got := s.take("m", 7); got != want || s.active() != before {
 			t.Errorf("got %s, want %s; %d active", got, want, s.active())
 		}
 	}
@@ -66,12 +66,12 @@ func TestSlotsRefuse(t *testing.T) {
 
 func TestSlotsTwice(t *testing.T) {
 	s := readySlots(2)
-	s.take("m")
-	s.free(failed, bus.Usage{})
+	s.take("m", 7)
+	s.free(failed, bus.Usage{}, 7)
 	defer func() {
 		if recover() == nil {
 			t.Error("invariant 3: a slot was given back twice without a word")
 		}
 	}()
-	s.free(failed, bus.Usage{})
+	s.free(failed, bus.Usage{}, 7)
 }

@@ -396,7 +396,7 @@ func requestHeader(req *Request, facts *peek.Facts) Header {
 	if req.Priority != 0 {
 		set(h, HeaderPriority, strconv.Itoa(req.Priority))
 	}
-	Describe(h, req.API, req.Model, req.Tenant, facts, req.Body)
+	Describe(h, req.API, req.Model, facts, req.Body)
 	if len(req.Body) > InlineBody {
 		set(h, HeaderSize, strconv.Itoa(len(req.Body)))
 	}
@@ -406,10 +406,9 @@ func requestHeader(req *Request, facts *peek.Facts) Header {
 // Describe writes what the body says into the headers of a request: the byte edits
 // that the engine needs, which are the usage chunk that metering asks for and the
 // model of a body that names none; and what a scheduler goes by, which is the
-// session, if the headers name none, the estimate of tokens, and the prefix. scope
-// tells whose requests may share a prefix: the tenant, or "" if all may. The body
+// session, if the headers name none, the estimate of tokens, and the prefix. The body
 // must be what facts was read from.
-func Describe(h Header, api API, model, scope string, facts *peek.Facts, body []byte) {
+func Describe(h Header, api API, model string, facts *peek.Facts, body []byte) {
 	stream := "0"
 	if facts.Stream {
 		stream = "1"
@@ -420,8 +419,14 @@ func Describe(h Header, api API, model, scope string, facts *peek.Facts, body []
 		edits = append(edits, facts.UsageSplice().String())
 		set(h, HeaderStrip, "usage")
 	}
-	if facts.Model == "" && !api.Multipart() {
+	delete(h, HeaderModelAt)
+	switch {
+	case api.Multipart():
+	case facts.Model == "":
 		edits = append(edits, facts.ModelSplice(model).String())
+	default:
+		at := facts.Rename("")
+		set(h, HeaderModelAt, fmt.Sprint(at.Offset, " ", at.Remove))
 	}
 	if edits != nil {
 		h[HeaderSplice] = edits
@@ -432,12 +437,12 @@ func Describe(h Header, api API, model, scope string, facts *peek.Facts, body []
 			setSession(h, key)
 		}
 	}
-	describePrompt(h, api, model, scope, facts, body)
+	describePrompt(h, api, model, facts, body)
 }
 
 // describePrompt writes the size and the prefix of the prompt, for the APIs that run
 // a model on one.
-func describePrompt(h Header, api API, model, scope string, facts *peek.Facts, body []byte) {
+func describePrompt(h Header, api API, model string, facts *peek.Facts, body []byte) {
 	delete(h, HeaderTokens)
 	delete(h, HeaderPrefix)
 	var output int64
@@ -450,7 +455,7 @@ func describePrompt(h Header, api API, model, scope string, facts *peek.Facts, b
 	}
 	set(h, HeaderTokens, fmt.Sprint(facts.PromptTokens(), " ", output))
 	var blocks [peek.MaxBlocks]uint64
-	if p := facts.Prefix(body, peek.Seed(model, scope), blocks[:0]); len(p) > 0 {
+	if p := facts.Prefix(body, peek.Seed(model), blocks[:0]); len(p) > 0 {
 		set(h, HeaderPrefix, p.String())
 	}
 }

@@ -104,12 +104,12 @@ func TestPriority(t *testing.T) {
 
 func TestPromptHeaders(t *testing.T) {
 	text := strings.Repeat("word ", 200)
-	blocks := func(body, model, tenant string) string {
+	blocks := func(body, model string) string {
 		facts, err := peek.JSON([]byte(body))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return facts.Prefix([]byte(body), peek.Seed(model, tenant), nil).String()
+		return facts.Prefix([]byte(body), peek.Seed(model), nil).String()
 	}
 	chat := `{"model":"m","messages":["` + text + `"],"max_tokens":50,"n":2}`
 	cases := map[string]struct {
@@ -118,20 +118,20 @@ func TestPromptHeaders(t *testing.T) {
 		tokens       string
 		prefix       string
 	}{
-		"chat":        {Chat, "", chat, "314 100", blocks(chat, "m", "")},
-		"tenant":      {Chat, "t", chat, "314 100", blocks(chat, "m", "t")},
+		"chat":        {Chat, "", chat, "314 100", blocks(chat, "m")},
+		"tenant":      {Chat, "t", chat, "314 100", blocks(chat, "m")},
 		"short":       {Completions, "", `{"model":"m","prompt":"x"}`, "1 256", ""},
-		"messages":    {Messages, "", chat, "314 100", blocks(chat, "m", "")},
-		"responses":   {Responses, "", chat, "314 100", blocks(chat, "m", "")},
-		"embeddings":  {Embeddings, "", chat, "314 0", blocks(chat, "m", "")},
-		"rerank":      {Rerank, "", chat, "314 0", blocks(chat, "m", "")},
-		"score":       {Score, "", chat, "314 0", blocks(chat, "m", "")},
-		"pooling":     {Pooling, "", chat, "314 0", blocks(chat, "m", "")},
-		"classify":    {Classify, "", chat, "314 0", blocks(chat, "m", "")},
+		"messages":    {Messages, "", chat, "314 100", blocks(chat, "m")},
+		"responses":   {Responses, "", chat, "314 100", blocks(chat, "m")},
+		"embeddings":  {Embeddings, "", chat, "314 0", blocks(chat, "m")},
+		"rerank":      {Rerank, "", chat, "314 0", blocks(chat, "m")},
+		"score":       {Score, "", chat, "314 0", blocks(chat, "m")},
+		"pooling":     {Pooling, "", chat, "314 0", blocks(chat, "m")},
+		"classify":    {Classify, "", chat, "314 0", blocks(chat, "m")},
 		"tokenize":    {Tokenize, "", chat, "", ""},
 		"detokenize":  {Detokenize, "", chat, "", ""},
 		"count":       {CountTokens, "", chat, "", ""},
-		"other model": {Chat, "", strings.Replace(chat, `"m"`, `"m2"`, 1), "314 100", blocks(chat, "m2", "")},
+		"other model": {Chat, "", strings.Replace(chat, `"m"`, `"m2"`, 1), "314 100", blocks(chat, "m2")},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestDescribeBareCaller(t *testing.T) {
 	h := Header{
 		HeaderPrefix: {"AAAAAAAAAAE"}, HeaderTokens: {"9 9"}, HeaderSession: {"0123456789abcdef"}, HeaderTenant: {"t"}, HeaderPriority: {"3"},
 	}
-	Describe(h, Chat, "m", "t", &facts, body)
+	Describe(h, Chat, "m", &facts, body)
 	if h[HeaderPrefix] != nil || FirstHeader(h, HeaderTokens) == "9 9" {
 		t.Errorf("its prefix and tokens are still %q, %q", h[HeaderPrefix], h[HeaderTokens])
 	}
@@ -177,7 +177,7 @@ func TestDescribeBareCaller(t *testing.T) {
 	}
 	for _, v := range []string{"", "alice", "0123456789abcdeg", "0123456789abcdef0", "+123456789abcdef"} {
 		h := Header{HeaderSession: {v}}
-		Describe(h, Chat, "m", "", &facts, body)
+		Describe(h, Chat, "m", &facts, body)
 		if n, ok := Session(h); !ok || n != peek.Seed("", "u") {
 			t.Errorf("session %q became %q", v, h[HeaderSession])
 		}
@@ -228,7 +228,7 @@ func BenchmarkDescribe(b *testing.B) {
 			b.SetBytes(int64(len(body)))
 			b.ReportAllocs()
 			for b.Loop() {
-				Describe(make(Header, 8), Chat, "m", "t", &facts, body)
+				Describe(make(Header, 8), Chat, "m", &facts, body)
 			}
 		})
 	}

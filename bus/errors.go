@@ -33,6 +33,7 @@ const (
 	ReasonEngineLost     Reason = "engine_lost"
 	ReasonAgentLost      Reason = "agent_lost"
 	ReasonDeadline       Reason = "deadline_exceeded"
+	ReasonFirstByte      Reason = "first_byte_timeout"
 	ReasonIdle           Reason = "stream_idle"
 	ReasonSlowCaller     Reason = "slow_caller"
 	ReasonCancelled      Reason = "cancelled"
@@ -61,6 +62,7 @@ var reasons = map[Reason]struct {
 	ReasonEngineLost:     {http.StatusBadGateway, "server_error"},
 	ReasonAgentLost:      {http.StatusBadGateway, "server_error"},
 	ReasonDeadline:       {http.StatusGatewayTimeout, "timeout_error"},
+	ReasonFirstByte:      {http.StatusGatewayTimeout, "timeout_error"},
 	ReasonIdle:           {http.StatusGatewayTimeout, "timeout_error"},
 	ReasonSlowCaller:     {http.StatusRequestTimeout, "timeout_error"},
 	ReasonCancelled:      {499, "cancelled_error"},

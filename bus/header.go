@@ -22,43 +22,45 @@ const (
 	internalPrefix = "Tb-"
 	natsPrefix     = "Nats-"
 
-	HeaderWindow    = "Tb-Window"     // request: the caller takes frames; unacknowledged bytes it allows
-	HeaderID        = "Tb-Request-Id" // request: the caller's request id, for people and logs
-	HeaderBudget    = "Tb-Budget-Ms"  // request, dispatch: time left, in milliseconds
-	HeaderPath      = "Tb-Path"       // request: the engine path, if not the API's default
-	HeaderQuery     = "Tb-Query"      // request: the query string
-	HeaderModel     = "Tb-Model"      // dispatch: the model id
-	HeaderAPI       = "Tb-Api"        // dispatch: the API
-	HeaderStream    = "Tb-Stream"     // request: 1 when a stream is asked for, else 0; absent if nobody looked
-	HeaderBody      = "Tb-Body"       // request: subject from which the body is pulled; the payload is empty
-	HeaderSize      = "Tb-Size"       // request: bytes of that body
-	HeaderSplice    = "Tb-Splice"     // request: "offset remove text", an edit of the body; may be repeated
-	HeaderStrip     = "Tb-Strip"      // request: "usage" when the usage chunk was not asked for by the caller
-	HeaderTries     = "Tb-Tries"      // request, dispatch: tries that were used before
-	HeaderExclude   = "Tb-Exclude"    // request: ids of agents not to use again, comma-separated
-	HeaderTenant    = "Tb-Tenant"     // request: whose request it is
-	HeaderSession   = "Tb-Session"    // request: hash of the session key, 16 hexadecimal digits
-	HeaderPriority  = "Tb-Priority"   // request: the band, -1 to 100; absent for 0
-	HeaderTokens    = "Tb-Tokens"     // request, dispatch: "prompt output", the tokens that are expected
-	HeaderPrefix    = "Tb-Prefix"     // request: hashes of the prompt's blocks, see peek.Prefix; absent if it has no whole block
-	HeaderPredicted = "Tb-Predicted"  // dispatch: permille of the prompt that the scheduler expects in the engine's prefix cache
-	HeaderAttempt   = "Tb-Attempt"    // dispatch: the attempt id; names its control subject
-	HeaderReply     = "Tb-Reply"      // dispatch: the caller's inbox; the message's own reply is the scheduler's
-	HeaderSched     = "Tb-Sched"      // dispatch: id of the scheduler that dispatched
-	HeaderHops      = "Tb-Hops"       // request: schedulers that handed it over to the owner of its queue
-	HeaderLabel     = "Tb-Label"      // dispatch, head, whole, bare reply: "policy/step/strategy" that chose the agent
-	HeaderQueueMs   = "Tb-Queue-Ms"   // dispatch, head: time spent in the queue
-	HeaderStatus    = "Tb-Status"     // head, whole, bare reply: the engine's HTTP status
-	HeaderLength    = "Tb-Length"     // head: bytes of the body, if the engine said
-	HeaderAgent     = "Tb-Agent"      // head, whole, bare reply: who served
-	HeaderAttempts  = "Tb-Attempts"   // head, whole, bare reply: attempts that reached an agent
-	HeaderReason    = "Tb-Reason"     // error: machine-readable reason
-	HeaderHint      = "Tb-Hint"       // error: what the user can do
-	HeaderParam     = "Tb-Param"      // error: the field that is wrong
-	HeaderClass     = "Tb-Class"      // failure report: the retry class
-	HeaderBytes     = "Tb-Bytes"      // end: bytes of the body
-	HeaderUsage     = "Tb-Usage"      // end: "prompt completion cached" in tokens, if the engine said
-	HeaderTiming    = "Tb-Timing-Us"  // end: "queue accept first total" in microseconds, as the agent saw them
+	HeaderWindow    = "Tb-Window"        // request: the caller takes frames; unacknowledged bytes it allows
+	HeaderID        = "Tb-Request-Id"    // request: the caller's request id, for people and logs
+	HeaderBudget    = "Tb-Budget-Ms"     // request, dispatch: time left, in milliseconds
+	HeaderPath      = "Tb-Path"          // request: the engine path, if not the API's default
+	HeaderQuery     = "Tb-Query"         // request: the query string
+	HeaderModel     = "Tb-Model"         // dispatch: the model id
+	HeaderAPI       = "Tb-Api"           // dispatch: the API
+	HeaderStream    = "Tb-Stream"        // request: 1 when a stream is asked for, else 0; absent if nobody looked
+	HeaderBody      = "Tb-Body"          // request: subject from which the body is pulled; the payload is empty
+	HeaderSize      = "Tb-Size"          // request: bytes of that body
+	HeaderSplice    = "Tb-Splice"        // request: "offset remove text", an edit of the body; may be repeated
+	HeaderStrip     = "Tb-Strip"         // request: "usage" when the usage chunk was not asked for by the caller
+	HeaderModelAt   = "Tb-Model-At"      // request: "offset length" of the model in the body, if it names one
+	HeaderTries     = "Tb-Tries"         // request, dispatch: tries that were used before
+	HeaderExclude   = "Tb-Exclude"       // request: ids of agents not to use again, comma-separated
+	HeaderTenant    = "Tb-Tenant"        // request: whose request it is
+	HeaderSession   = "Tb-Session"       // request: hash of the session key, 16 hexadecimal digits
+	HeaderPriority  = "Tb-Priority"      // request: the band, -1 to 100; absent for 0
+	HeaderTokens    = "Tb-Tokens"        // request, dispatch: "prompt output", the tokens that are expected
+	HeaderPrefix    = "Tb-Prefix"        // request: hashes of the prompt's blocks, see peek.Prefix; absent if it has no whole block
+	HeaderPredicted = "Tb-Predicted"     // dispatch: permille of the prompt that the scheduler expects in the engine's prefix cache
+	HeaderAttempt   = "Tb-Attempt"       // dispatch: the attempt id; names its control subject
+	HeaderReply     = "Tb-Reply"         // dispatch: the caller's inbox; the message's own reply is the scheduler's
+	HeaderSched     = "Tb-Sched"         // dispatch: id of the scheduler that dispatched
+	HeaderHops      = "Tb-Hops"          // request: schedulers that handed it over to the owner of its queue
+	HeaderLabel     = "Tb-Label"         // dispatch, head, whole, bare reply: "policy/step/strategy" that chose the agent
+	HeaderQueueMs   = "Tb-Queue-Ms"      // dispatch, head: time spent in the queue
+	HeaderFirstByte = "Tb-First-Byte-Ms" // dispatch: time for the first byte of a stream, in milliseconds
+	HeaderStatus    = "Tb-Status"        // head, whole, bare reply: the engine's HTTP status
+	HeaderLength    = "Tb-Length"        // head: bytes of the body, if the engine said
+	HeaderAgent     = "Tb-Agent"         // head, whole, bare reply: who served
+	HeaderAttempts  = "Tb-Attempts"      // head, whole, bare reply: attempts that reached an agent
+	HeaderReason    = "Tb-Reason"        // error: machine-readable reason
+	HeaderHint      = "Tb-Hint"          // error: what the user can do
+	HeaderParam     = "Tb-Param"         // error: the field that is wrong
+	HeaderClass     = "Tb-Class"         // failure report: the retry class
+	HeaderBytes     = "Tb-Bytes"         // end: bytes of the body
+	HeaderUsage     = "Tb-Usage"         // end: "prompt completion cached" in tokens, if the engine said
+	HeaderTiming    = "Tb-Timing-Us"     // end: "queue accept first total" in microseconds, as the agent saw them
 
 	HeaderErrorCode = "Nats-Service-Error-Code" // NATS micro's own
 	HeaderError     = "Nats-Service-Error"
@@ -103,6 +105,13 @@ func Budget(h Header) (time.Duration, bool) {
 		return 0, false
 	}
 	return time.Duration(ms) * time.Millisecond, true
+}
+
+// FirstByteTimeout is how long an attempt at a stream may take to its first byte, 0
+// if there is no such limit.
+func FirstByteTimeout(h Header) time.Duration {
+	ms, _ := getInt(h, HeaderFirstByte)
+	return time.Duration(min(ms, int64(time.Hour/time.Millisecond))) * time.Millisecond
 }
 
 // SetBudget writes the time left, rounded up so that it is never 0 before its

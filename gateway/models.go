@@ -14,6 +14,9 @@ import (
 func (g *Gateway) models() (ids []string, cards map[string]json.RawMessage) {
 	cards = make(map[string]json.RawMessage)
 	for _, a := range g.fleet.Agents() {
+		if a.Provider != "" {
+			continue // used only where a policy says so
+		}
 		if a.Status != bus.StatusReady || a.EngineHealth != "ok" {
 			continue
 		}

@@ -17,6 +17,7 @@ type Config struct {
 	MaxTries      int           // tries of one request at one step of its policy, refusals not counted
 	PrefixEntries int           // of the prefix index: one block of a prompt at one agent, about 100 bytes
 	Decisions     int           // records of decisions kept for tokenbus explain
+	PolicyFiles   bool          // the caller applies policies from files, and those on the bus are not looked at
 	Version       string        // of the binary
 	Log           *slog.Logger
 }

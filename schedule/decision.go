@@ -96,15 +96,21 @@ func (d *decisions) open(t *ticket, scheduler string) *Decision {
 	return r
 }
 
-// explain adds what the pool has just decided to the record of a ticket.
+// explain adds what the pool has just decided at a step to the record of a ticket.
 func (s *Scheduler) explain(t *ticket, step int, verdict policy.Verdict, chosen int, agents []*policy.Serving, now time.Time) {
+	if t.record != nil {
+		st := &t.policy.Steps[step]
+		s.explainStep(t, st.Name, st.Strategy.String(), verdict, chosen, agents, now)
+	}
+}
+
+func (s *Scheduler) explainStep(t *ticket, step, strategy string, verdict policy.Verdict, chosen int, agents []*policy.Serving, now time.Time) {
 	r := t.record
 	if r == nil {
 		return
 	}
 	r.Blocks = len(t.prefix)
-	st := &t.policy.Steps[step]
-	w := Walk{AtMS: now.Sub(t.came).Milliseconds(), Step: st.Name, Strategy: st.Strategy.String(), Verdict: verdict}
+	w := Walk{AtMS: now.Sub(t.came).Milliseconds(), Step: step, Strategy: strategy, Verdict: verdict}
 	if chosen >= 0 {
 		w.Agent = agents[chosen].ID
 	}

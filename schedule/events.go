@@ -112,6 +112,10 @@ func (s *Scheduler) fail(t *ticket, f bus.Failure, now time.Time) {
 			return
 		}
 	}
+	if t.provided {
+		s.relay(t)
+		return
+	}
 	most := t.policy.Steps[t.step].MaxTries
 	if most == 0 {
 		most = s.cfg.MaxTries
@@ -120,7 +124,7 @@ func (s *Scheduler) fail(t *ticket, f bus.Failure, now time.Time) {
 		t.step, t.stepTries = t.step+1, 0
 	}
 	if t.step >= len(t.policy.Steps) || t.tries >= maxTries {
-		s.relay(t)
+		s.exhausted(t, policy.AllFailed, now)
 		return
 	}
 	s.counters.Retries++
@@ -152,7 +156,7 @@ func (s *Scheduler) wake(v *agentView, now time.Time) {
 		looked := 0
 		for it := range s.waiting.Each(m.ID) {
 			if step, ok := s.could(it.Value, v, now); ok {
-				s.dispatch(it.Value, v, step, now)
+				s.send(it.Value, v, step, now)
 			}
 			if looked++; looked == wakeLooks || !v.room() {
 				break
@@ -271,7 +275,7 @@ func (s *Scheduler) tickWaiting(t *ticket, now time.Time) {
 		return
 	}
 	if now.After(t.until) || t.waitedFor(now) > s.cfg.QueueTimeout {
-		s.refuse(t, &bus.Error{Reason: bus.ReasonQueueTimeout, Message: "all agents that serve the model stayed full", RetryAfter: s.drainTime(t.model)})
+		s.giveOut(t, now, &bus.Error{Reason: bus.ReasonQueueTimeout, Message: "all agents that serve the model stayed full", RetryAfter: s.drainTime(t.model)})
 		return
 	}
 	if now.Sub(t.said) >= keepalive {
@@ -302,13 +306,13 @@ func (s *Scheduler) tickFront(now time.Time) {
 			c := s.choose(t, now)
 			switch {
 			case c.view != nil:
-				s.dispatch(t, c.view, c.step, now)
+				s.send(t, c.view, c.step, now)
 			case c.verdict == policy.NoCapacity, s.holds(t, c.verdict, now):
 				if len(t.excluded) == 0 && t.step == 0 {
 					looked = wakeLooks // the others wait for the same
 				}
 			default:
-				s.exhausted(t, c.verdict)
+				s.exhausted(t, c.verdict, now)
 			}
 		}
 	}

@@ -77,7 +77,7 @@ func (s *Scheduler) othersWait(model string) bool {
 func (s *Scheduler) handOver(t *ticket, owner string, now time.Time) {
 	t.waited, t.phase, t.sent = t.waitedFor(now), handing, now
 	h := maps.Clone(t.m.Header)
-	for _, name := range []string{bus.HeaderAttempt, bus.HeaderSched, bus.HeaderLabel, bus.HeaderPredicted} {
+	for _, name := range []string{bus.HeaderAttempt, bus.HeaderSched, bus.HeaderLabel, bus.HeaderPredicted, bus.HeaderFirstByte} {
 		delete(h, name)
 	}
 	t.restore(h)

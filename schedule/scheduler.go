@@ -56,8 +56,12 @@ type Counters struct {
 	Unbudgeted uint64 // retries that the retry budget did not allow
 	Queued     uint64
 	HandedOver uint64 // to the scheduler at which requests for the model wait
+	Provided   uint64 // requests that went to an outside provider
 	Wakes      uint64 // models without an agent for which requests were held
 	Rejected   map[bus.Reason]uint64
+
+	PolicyVersion  uint64 // of the policies in force, 0: none were applied
+	PolicyRejected uint64 // sets of policies that were not valid; of files, only contradictions
 }
 
 // New makes a scheduler on a link that the caller dialled and closes. It takes
@@ -103,12 +107,27 @@ const (
 func (s *Scheduler) Run(ctx context.Context) error {
 	defer s.holder.Close()
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var bg sync.WaitGroup
+	defer bg.Wait()
 	defer stop()
+	policies := make(chan struct{})
+	if s.cfg.PolicyFiles {
+		close(policies)
+	} else {
+		bg.Go(func() { s.watchPolicies(run, func() { close(policies) }) })
+	}
+	patience := time.After(policyPatience)
 	s.link.Poll()
 	select {
 	case <-ctx.Done():
 		return nil
 	case <-time.After(learnFor):
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-policies:
+	case <-patience:
 	}
 	poll, err := s.link.Subscribe(s.link.Control, bus.PollSubject, "", func(*bus.Msg) { s.sayAlive() })
 	if err != nil {
@@ -128,7 +147,6 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	s.setOpen(true)
 	s.sayAlive()
 	s.log.Info("scheduler takes requests", "scheduler", s.id, "agents", s.Agents())
-	var bg sync.WaitGroup
 	bg.Go(func() { s.clock(run) })
 	bg.Go(func() { s.learnKnown(run) })
 	<-ctx.Done()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
+
 	"github.com/tokenbus/tokenbus/bus"
 	"github.com/tokenbus/tokenbus/bus/peek"
 	"github.com/tokenbus/tokenbus/schedule/policy"
@@ -41,6 +43,7 @@ type ticket struct {
 
 	policy    *policy.Policy // in force when it came
 	step      int            // of the policy that it has come to
+	provided  bool           // the fallback provider has it or had it
 	stepTries int            // used at that step
 	hashes    []string       // of the prompt, as they came
 	prefix    peek.Prefix    // the same, if the policy looks at them
@@ -186,7 +189,7 @@ func describe(t *ticket) *bus.Error {
 	if facts.Model != "" && facts.Model != t.model {
 		return &bus.Error{Reason: bus.ReasonBadRequest, Param: "model", Message: "the body names another model than the subject"}
 	}
-	bus.Describe(h, t.api, t.model, bus.FirstHeader(h, bus.HeaderTenant), &facts, t.m.Data)
+	bus.Describe(h, t.api, t.model, &facts, t.m.Data)
 	if bus.FirstHeader(h, bus.HeaderID) == "" {
 		h[bus.HeaderID] = []string{bus.NewRequestID()}
 	}
@@ -214,12 +217,22 @@ func (s *Scheduler) adopt(t *ticket) {
 		if p, err := peek.ParsePrefix(t.hashes[0], nil); err == nil {
 			t.prefix = p
 		}
+		if t.tenant != "" && !t.policy.SharesTenants() {
+			own := xxhash.Sum64String(t.tenant)
+			for i := range t.prefix {
+				t.prefix[i] ^= own
+			}
+		}
 	}
 }
 
 // place dispatches a ticket, lets it wait, or refuses it. again tells that it was
 // dispatched before and keeps its turn. s.mu is held.
 func (s *Scheduler) place(t *ticket, now time.Time, again bool) {
+	if t.provided {
+		s.exhausted(t, policy.AllFailed, now) // its body names another model now
+		return
+	}
 	// Whoever waits goes first.
 	if !again && s.othersWait(t.model) {
 		s.wait(t, now)
@@ -228,20 +241,26 @@ func (s *Scheduler) place(t *ticket, now time.Time, again bool) {
 	c := s.choose(t, now)
 	switch {
 	case c.verdict == policy.Chosen:
-		s.dispatch(t, c.view, c.step, now)
+		s.send(t, c.view, c.step, now)
 	case c.verdict == policy.NoCapacity, s.holds(t, c.verdict, now):
 		s.wait(t, now)
 	default:
-		s.exhausted(t, c.verdict)
+		s.exhausted(t, c.verdict, now)
 	}
 }
 
 // exhausted ends a ticket that no step of its policy can place.
-func (s *Scheduler) exhausted(t *ticket, verdict policy.Verdict) {
+func (s *Scheduler) exhausted(t *ticket, verdict policy.Verdict, now time.Time) {
+	unknown := verdict == policy.NoModel && !s.fleet.known[t.model]
+	provided, hint := false, ""
+	if !unknown {
+		provided, hint = s.provide(t, now)
+	}
 	switch {
+	case provided:
 	case t.failure != nil:
 		s.relay(t)
-	case verdict == policy.NoModel && !s.fleet.known[t.model]:
+	case unknown:
 		s.refuse(t, &bus.Error{
 			Reason: bus.ReasonModelNotFound, Param: "model", Message: "The model `" + t.model + "` does not exist.",
 			Hint: "GET /v1/models lists those that do",
@@ -253,6 +272,7 @@ func (s *Scheduler) exhausted(t *ticket, verdict policy.Verdict) {
 		if why := t.record.drained(); why != "" {
 			e.Message += ": " + why
 		}
+		e.Hint = hint
 		s.refuse(t, e)
 	}
 }
@@ -278,7 +298,7 @@ func (s *Scheduler) enqueue(t *ticket, now time.Time) {
 			s.refuse(o, &bus.Error{Reason: bus.ReasonShed, RetryAfter: s.drainTime(t.model), Message: "a request of a higher priority took the place of this one in the queue"})
 		}
 		if err != nil {
-			s.refuse(t, &bus.Error{
+			s.giveOut(t, now, &bus.Error{
 				Reason: bus.ReasonQueueFull, RetryAfter: s.drainTime(t.model),
 				Message: "all agents that serve the model are full, and " + strconv.Itoa(s.waiting.Depth(t.model)) + " requests wait",
 			})
@@ -290,6 +310,14 @@ func (s *Scheduler) enqueue(t *ticket, now time.Time) {
 	t.phase, t.queued, t.said = waitingPhase, now, now
 	if t.framed {
 		s.holder.Queued(t.reply, t.id)
+	}
+}
+
+// giveOut ends a ticket for which there was no room in time: the fallback provider gets
+// it, if there is one.
+func (s *Scheduler) giveOut(t *ticket, now time.Time, e *bus.Error) {
+	if provided, _ := s.provide(t, now); !provided {
+		s.refuse(t, e)
 	}
 }
 
@@ -315,12 +343,21 @@ func (t *ticket) waitedFor(now time.Time) time.Duration {
 	return t.waited + now.Sub(t.queued)
 }
 
-// dispatch sends a ticket to an agent, which accepts or refuses it.
-func (s *Scheduler) dispatch(t *ticket, v *agentView, step int, now time.Time) {
-	s.serve(t, now)
+// send dispatches a ticket to the agent that a step of its policy gave.
+func (s *Scheduler) send(t *ticket, v *agentView, step int, now time.Time) {
+	delete(t.m.Header, bus.HeaderFirstByte)
+	if d := t.policy.Steps[step].FirstByteTimeout; d > 0 {
+		t.m.Header[bus.HeaderFirstByte] = []string{strconv.FormatInt(max(d.Milliseconds(), 1), 10)}
+	}
 	if step != t.step {
 		t.step, t.stepTries = step, 0
 	}
+	s.dispatch(t, v, t.policy.Label(step), now)
+}
+
+// dispatch sends a ticket to an agent, which accepts or refuses it.
+func (s *Scheduler) dispatch(t *ticket, v *agentView, label string, now time.Time) {
+	s.serve(t, now)
 	h := t.m.Header
 	bus.SetBudget(h, t.until.Sub(now))
 	h[bus.HeaderTries] = []string{strconv.Itoa(t.tries)}
@@ -333,7 +370,7 @@ func (s *Scheduler) dispatch(t *ticket, v *agentView, step int, now time.Time) {
 	v.pending[t.attempt] = t.tokens
 	v.breaker.sent(t.attempt)
 	v.tried = now
-	h[bus.HeaderLabel] = []string{t.policy.Label(step)}
+	h[bus.HeaderLabel] = []string{label}
 	s.expect(t, v)
 	s.counters.Dispatches++
 	if err := s.holder.Dispatch(t.m, v.record.ID, t.epoch, t.id, t.attempts); err != nil {
@@ -377,7 +414,7 @@ func (s *Scheduler) relay(t *ticket) {
 // republish hands a ticket over to the other schedulers, as it came.
 func (s *Scheduler) republish(t *ticket, now time.Time) {
 	m := &bus.Msg{Subject: t.m.Subject, Reply: t.reply, Header: t.m.Header, Data: t.m.Data}
-	for _, name := range []string{bus.HeaderModel, bus.HeaderAPI, bus.HeaderReply, bus.HeaderAttempt, bus.HeaderSched, bus.HeaderLabel, bus.HeaderPredicted, bus.HeaderHops} {
+	for _, name := range []string{bus.HeaderModel, bus.HeaderAPI, bus.HeaderReply, bus.HeaderAttempt, bus.HeaderSched, bus.HeaderLabel, bus.HeaderPredicted, bus.HeaderHops, bus.HeaderFirstByte} {
 		delete(m.Header, name)
 	}
 	t.restore(m.Header)

@@ -74,7 +74,25 @@ func (v *agentView) learn(now time.Time) {
 	}
 	a.Signals.Read(r.Signals)
 	v.told = now.Add(-time.Duration(r.SignalAgeMS) * time.Millisecond)
+	a.Trust = trust(r.Signals)
 }
+
+// trust is how much of what the prefix index promised an engine has kept lately: the
+// cached tokens that it reports against those that were predicted for the same
+// requests. An engine that reports none, or too little for a ratio, is believed.
+func trust(signals map[string]float64) float64 {
+	predicted, ok1 := signals["predicted_hit_rate"]
+	cached, ok2 := signals["cached_hit_rate"]
+	if !ok1 || !ok2 || predicted < leastPredicted {
+		return 1
+	}
+	return min(max(cached/predicted, leastTrust), 1)
+}
+
+const (
+	leastPredicted = 0.05
+	leastTrust     = 0.1 // so that an agent can earn it back
+)
 
 // pool is the agents that serve one model, in the order of their ids.
 type pool struct {
@@ -177,10 +195,11 @@ func (f *fleet) state(s bus.State, now time.Time) *agentView {
 
 func (f *fleet) list(v *agentView) {
 	for _, m := range v.record.Models {
-		p := f.models[m.ID]
+		key := listKey(&v.record, m.ID)
+		p := f.models[key]
 		if p == nil {
 			p = &pool{}
-			f.models[m.ID] = p
+			f.models[key] = p
 		}
 		i, listed := p.find(v.record.ID)
 		if listed {
@@ -188,7 +207,9 @@ func (f *fleet) list(v *agentView) {
 		}
 		p.views = slices.Insert(p.views, i, v)
 		p.list = slices.Insert(p.list, i, &policy.Serving{Agent: &v.agent})
-		f.remember(m.ID)
+		if v.record.Provider == "" {
+			f.remember(m.ID)
+		}
 	}
 }
 
@@ -207,7 +228,8 @@ func (f *fleet) unlist(v *agentView) {
 // unserve takes one model from an agent, until its next full beat says otherwise.
 func (f *fleet) unserve(v *agentView, model string) {
 	v.partial = true
-	p := f.models[model]
+	key := listKey(&v.record, model)
+	p := f.models[key]
 	if p == nil {
 		return
 	}
@@ -215,7 +237,7 @@ func (f *fleet) unserve(v *agentView, model string) {
 		p.views, p.list = slices.Delete(p.views, i, i+1), slices.Delete(p.list, i, i+1)
 	}
 	if len(p.views) == 0 {
-		delete(f.models, model)
+		delete(f.models, key)
 	}
 }
 
@@ -228,6 +250,6 @@ func (f *fleet) remove(v *agentView) {
 
 // serves reports whether an agent is listed for a model.
 func (f *fleet) serves(v *agentView, model string) bool {
-	p := f.models[model]
+	p := f.models[listKey(&v.record, model)]
 	return p != nil && slices.Contains(p.views, v)
 }

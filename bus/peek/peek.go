@@ -17,6 +17,7 @@ type Facts struct {
 
 	empty         bool // the object has no member
 	open          int  // offset behind the opening brace
+	model         span // value of model
 	streamOptions span // value of stream_options
 	includeUsage  span // value of stream_options.include_usage
 	optionsEmpty  bool
@@ -132,6 +133,7 @@ func (f *Facts) read(s *scanner, i int) error {
 			return err
 		}
 		f.Model = text(raw, escaped)
+		f.model = span{from, s.pos}
 		if f.Model == "" {
 			return wrong("the name of a model, not empty")
 		}

@@ -47,7 +47,12 @@ func (f Facts) UsageSplice() Splice {
 
 // ModelSplice is the edit that names a model in a body that names none.
 func (f Facts) ModelSplice(model string) Splice {
-	return f.member(`"model":` + quote(model))
+	return f.member(`"model":` + Quote(model))
+}
+
+// Rename is the edit that makes the body name another model. The body names one.
+func (f Facts) Rename(model string) Splice {
+	return Splice{f.model.from, f.model.to - f.model.from, Quote(model)}
 }
 
 // member is the edit that adds a member at the head of the object.
@@ -58,8 +63,8 @@ func (f Facts) member(text string) Splice {
 	return Splice{f.open, 0, text}
 }
 
-// quote writes a JSON string.
-func quote(s string) string {
+// Quote writes a JSON string.
+func Quote(s string) string {
 	b := []byte{'"'}
 	for i := range len(s) {
 		switch c := s[i]; {

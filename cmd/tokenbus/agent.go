@@ -17,6 +17,7 @@ type agentFlags struct {
 	StreamIdleTimeout time.Duration `help:"Longest silence of an engine within an answer." default:"5m"`
 	StallTimeout      time.Duration `help:"Longest time that a client may stop reading its stream." default:"1m"`
 	ProbeInterval     time.Duration `help:"Time between probes of an engine's health." default:"1s"`
+	MetricsInterval   time.Duration `help:"Time between looks at an engine's /metrics; 0 is never." default:"1s"`
 	FlushInterval     time.Duration `help:"Time between writes of the lifetime counters." default:"5s"`
 	EngineKey         cli.Secret    `help:"API key of the engine."`
 	EngineKeyFile     string        `help:"File that holds the API key of the engine." placeholder:"FILE"`
@@ -30,6 +31,7 @@ func (f agentFlags) config(id, url string, drain time.Duration, log *slog.Logger
 	cfg := agent.Default()
 	cfg.ID, cfg.EngineURL, cfg.EngineKey, cfg.Capacity, cfg.Region = id, url, key.Reveal(), f.Capacity, f.Region
 	cfg.IdleTimeout, cfg.StallTimeout, cfg.ProbeInterval, cfg.FlushInterval = f.StreamIdleTimeout, f.StallTimeout, f.ProbeInterval, f.FlushInterval
+	cfg.MetricsInterval = f.MetricsInterval
 	cfg.DrainTimeout, cfg.Machine, cfg.Version, cfg.Log = drain, hostname(), semver(), log
 	return cfg, cfg.Validate()
 }
@@ -40,6 +42,7 @@ type agentCmd struct {
 	agentFlags
 	ID           string        `help:"Identity of the agent, unique in the fleet; its counters are kept under it. Its default is the host's name." placeholder:"NAME"`
 	EngineURL    string        `help:"Base URL of the engine." default:"http://127.0.0.1:8000" placeholder:"URL"`
+	Provider     string        `help:"The engine is an outside provider, openai or anthropic, which gets requests only where the fallback_provider of a policy says so." placeholder:"NAME"`
 	Model        string        `help:"Serve only this model of the engine." placeholder:"MODEL"`
 	Machine      string        `help:"Machine that the agent says it is on; its default is the host's name." placeholder:"NAME"`
 	Organization string        `help:"Organization that the agent says it belongs to." placeholder:"NAME"`
@@ -65,6 +68,10 @@ func (c *agentCmd) Run(ctx context.Context) error {
 	}
 	cfg, err := c.config(c.ID, c.EngineURL, c.DrainTimeout, log)
 	if err != nil {
+		return err
+	}
+	cfg.Provider = c.Provider
+	if err := cfg.Validate(); err != nil {
 		return err
 	}
 	cfg.Model, cfg.Organization, cfg.Tags, cfg.GPUModel = c.Model, c.Organization, c.Tags, c.GPUModel

@@ -122,6 +122,9 @@ func (c *gatewayCmd) localScheduler(ctx context.Context, p *parts, a *admin, g *
 	if err != nil {
 		return err
 	}
+	if err := c.startPolicies(p, s, log); err != nil {
+		return err
+	}
 	schedulerMetrics(a, s)
 	g.Client().UseScheduler(s.Take)
 	p.start("scheduler", s.Run)

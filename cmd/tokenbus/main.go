@@ -22,6 +22,8 @@ type grammar struct {
 	Scheduler schedulerCmd `cmd:"" help:"Run a scheduler: gives each request to one agent."`
 	Agent     agentCmd     `cmd:"" help:"Run an agent beside one engine."`
 	Sim       simCmd       `cmd:"" help:"Run a simulated vLLM, for trying things without a GPU."`
+	Simulate  simulateCmd  `cmd:"" help:"Compare strategies in a simulation of a fleet, in virtual time."`
+	Policy    policyCmd    `cmd:"" help:"Check, apply and look at the policies of the models."`
 	Explain   explainCmd   `cmd:"" help:"Tell why a request went where it went."`
 	Version   versionCmd   `cmd:"" help:"Print the version."`
 }

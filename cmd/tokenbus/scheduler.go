@@ -19,12 +19,14 @@ type schedulerFlags struct {
 	MaxTries      int           `help:"Tries of one request at each step of its policy that sets no max_tries; refusals are not counted." default:"3"`
 	PrefixEntries int           `help:"Entries of the prefix index (one block of a prompt at one agent, about 100 bytes each)." default:"1048576"`
 	Decisions     int           `help:"Records of decisions that are kept for tokenbus explain; 0 keeps none." default:"2048"`
+	Policy        []string      `help:"Policy document, or directory of them, to go by instead of the policies on the bus; changes are seen within 2 s; may be repeated." placeholder:"PATH"`
 }
 
 func (f schedulerFlags) config(log *slog.Logger) schedule.Config {
 	return schedule.Config{
 		AcceptTimeout: f.AcceptTimeout, QueueTimeout: f.QueueTimeout, HoldTimeout: f.HoldTimeout, QueueDepth: f.QueueDepth, MaxBytes: int(f.MaxBytes),
-		MaxTries: f.MaxTries, PrefixEntries: f.PrefixEntries, Decisions: f.Decisions, Version: semver(), Log: log,
+		MaxTries: f.MaxTries, PrefixEntries: f.PrefixEntries, Decisions: f.Decisions, PolicyFiles: len(f.Policy) > 0,
+		Version: semver(), Log: log,
 	}
 }
 
@@ -57,6 +59,10 @@ func (c *schedulerCmd) Run(ctx context.Context) error {
 		return err
 	}
 	p := newParts()
+	if err := c.startPolicies(p, s, log); err != nil {
+		link.Close()
+		return p.stop(err)
+	}
 	a := newAdmin(link.Connected)
 	schedulerMetrics(a, s)
 	if err := a.serve(p, c.processFlags, log); err != nil {
@@ -79,5 +85,7 @@ func schedulerMetrics(a *admin, s *schedule.Scheduler) {
 	count("tokenbus_scheduler_refusals_total", "Dispatches that agents refused.", func(c schedule.Counters) uint64 { return c.Refusals })
 	count("tokenbus_scheduler_accept_timeouts_total", "Dispatches that no agent answered.", func(c schedule.Counters) uint64 { return c.Timeouts })
 	count("tokenbus_scheduler_retries_total", "Tries after a failure.", func(c schedule.Counters) uint64 { return c.Retries })
+	a.gauge("tokenbus_scheduler_policy_version", "Version of the policies in force: the highest revision of those on the bus, or a count of the changes of --policy; 0 is none.", nil, func() float64 { return float64(s.Counters().PolicyVersion) })
+	count("tokenbus_scheduler_policies_rejected_total", "Sets of policies on the bus that were not valid, so that those before stayed in force.", func(c schedule.Counters) uint64 { return c.PolicyRejected })
 	count("tokenbus_scheduler_queued_total", "Requests that had to wait.", func(c schedule.Counters) uint64 { return c.Queued })
 }

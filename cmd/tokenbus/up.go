@@ -174,6 +174,9 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 	if err != nil {
 		return nil, err
 	}
+	if err := c.startPolicies(p, s, log); err != nil {
+		return nil, err
+	}
 	schedulerMetrics(adm, s)
 	p.start("scheduler", s.Run)
 	if l, err = link("tokenbus gateway"); err != nil {

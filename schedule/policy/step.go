@@ -16,7 +16,12 @@ type Policy struct {
 	Provider  *Provider // nil if there is none
 	Admission Admission
 	prefix    bool
+	shares    bool
 }
+
+// SharesTenants reports whether prefix-aware may send a prompt where another tenant
+// has sent the same one.
+func (p *Policy) SharesTenants() bool { return p.shares }
 
 // LooksAtPrefix reports whether a step of the policy needs the hashes of prompts.
 func (p *Policy) LooksAtPrefix() bool { return p.prefix }
@@ -31,6 +36,7 @@ func (p *Policy) seal() {
 		s.label = p.Name + "/" + s.Name + "/" + s.Strategy.String()
 		for _, t := range s.Strategy.Terms {
 			p.prefix = p.prefix || t.Name == "prefix-aware"
+			p.shares = p.shares || s.Strategy.Options.ShareTenants
 		}
 	}
 }
@@ -43,7 +49,10 @@ type Step struct {
 	Strategy StrategySpec
 	MaxTries int           // 0: the scheduler's default
 	MaxWait  time.Duration // for room at this step while a later one has some; 0: not at all
-	label    string
+	// FirstByteTimeout is how long an attempt at a stream may take to its first byte
+	// before another agent is tried; 0: as long as the request has time.
+	FirstByteTimeout time.Duration
+	label            string
 }
 
 // StrategySpec is a strategy, or a weighted combination of several.

@@ -1,0 +1,210 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Bounds of what is believed of a page.
+const (
+	maxBuckets     = 256     // distinct bounds of one histogram
+	maxCacheFactor = 1 << 30 // of the tokens in a block, and of the number of blocks
+	maxCacheTokens = 1 << 60
+)
+
+var errBuckets = fmt.Errorf("%w: a histogram has more than %d buckets", errNoMetrics, maxBuckets)
+
+// The scalars of an engine's page. The first ones are gauges, the rest counters.
+const (
+	running = iota
+	waiting
+	cacheUse
+	queries // of the prefix cache, in tokens
+	hits
+	preemptions
+	promptTokens
+	numScalars
+
+	firstCounter = queries
+)
+
+// The histograms of an engine's page.
+const (
+	ttft = iota
+	itl
+	numHistograms
+)
+
+// kind is what a sample means to an enginePage.
+type kind uint8
+
+const (
+	noTarget kind = iota
+	scalarValue
+	histogramBucket
+	histogramCount
+	histogramSum
+	cacheConfig
+)
+
+// target is where the samples of one name go. An engine may say one thing under two
+// names, an old and a new one: those of the lowest rank that is there count.
+type target struct {
+	kind  kind
+	index uint8
+	rank  uint8
+}
+
+var targets = makeTargets()
+
+func makeTargets() map[string]target {
+	m := make(map[string]target)
+	scalar := func(index uint8, names ...string) {
+		for rank, name := range names {
+			m[name] = target{scalarValue, index, uint8(rank)}
+		}
+	}
+	scalar(running, "vllm:num_requests_running")
+	scalar(waiting, "vllm:num_requests_waiting")
+	scalar(cacheUse, "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
+	scalar(queries, "vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries")
+	scalar(hits, "vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits")
+	scalar(preemptions, "vllm:num_preemptions_total", "vllm:num_preemptions")
+	scalar(promptTokens, "vllm:prompt_tokens_total")
+	histogram := func(index uint8, names ...string) {
+		for rank, name := range names {
+			m[name+"_bucket"] = target{histogramBucket, index, uint8(rank)}
+			m[name+"_count"] = target{histogramCount, index, uint8(rank)}
+			m[name+"_sum"] = target{histogramSum, index, uint8(rank)}
+		}
+	}
+	histogram(ttft, "vllm:time_to_first_token_seconds")
+	histogram(itl, "vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
+	m["vllm:cache_config_info"] = target{kind: cacheConfig}
+	return m
+}
+
+// labels are the labels of a sample that matter.
+type labels struct {
+	le                   float64 // NaN if there is none
+	blockSize, gpuBlocks int64   // 0 if there is none, or no number: an engine may say "None"
+}
+
+func (l *labels) set(name, value []byte) {
+	switch string(name) {
+	case "le":
+		if v, ok := parseFloat(value); ok {
+			l.le = v
+		}
+	case "block_size":
+		l.blockSize = cacheFactor(value)
+	case "num_gpu_blocks":
+		l.gpuBlocks = cacheFactor(value)
+	}
+}
+
+func cacheFactor(b []byte) int64 {
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	if err != nil || n < 0 || n > maxCacheFactor {
+		return 0
+	}
+	return n
+}
+
+// scalar is a number that several series may give, one a data-parallel rank.
+type scalar struct {
+	sum  float64
+	n    int // series; 0 tells that the number is unknown
+	rank uint8
+}
+
+// bucket is a bucket of a histogram, cumulative as on the page.
+type bucket struct{ le, count float64 }
+
+// histogram is the sum of all series of a histogram. Series with other bounds are
+// added bound by bound.
+type histogram struct {
+	buckets []bucket // by their bounds
+	count   scalar
+	sum     float64
+	rank    uint8
+	samples int
+}
+
+// enginePage is what one page of an engine's metrics says.
+type enginePage struct {
+	scalars     [numScalars]scalar
+	histograms  [numHistograms]histogram
+	cacheTokens int64
+	samples     int // that were needed, on the page
+}
+
+func (p *enginePage) reset() {
+	for i := range p.scalars {
+		p.scalars[i] = scalar{}
+	}
+	for i := range p.histograms {
+		p.histograms[i] = histogram{buckets: p.histograms[i].buckets[:0]}
+	}
+	p.cacheTokens, p.samples = 0, 0
+}
+
+// add takes one sample. One that is no number says nothing (invariant 11).
+func (p *enginePage) add(t target, l labels, v float64) error {
+	if math.IsNaN(v) || math.IsInf(v, 0) || t.kind == histogramBucket && math.IsNaN(l.le) {
+		return nil
+	}
+	p.samples++
+	switch t.kind {
+	case scalarValue:
+		p.scalars[t.index].add(t.rank, v)
+		return nil
+	case cacheConfig:
+		p.cacheTokens = min(p.cacheTokens+l.blockSize*l.gpuBlocks, maxCacheTokens)
+		return nil
+	}
+	h := &p.histograms[t.index]
+	switch {
+	case h.samples == 0 || t.rank < h.rank:
+		*h = histogram{buckets: h.buckets[:0], rank: t.rank}
+	case t.rank > h.rank:
+		return nil
+	}
+	return h.add(t.kind, l.le, v)
+}
+
+func (s *scalar) add(rank uint8, v float64) {
+	switch {
+	case s.n == 0 || rank < s.rank:
+		*s = scalar{sum: v, n: 1, rank: rank}
+	case rank == s.rank:
+		s.sum += v
+		s.n++
+	}
+}
+
+func (h *histogram) add(k kind, le, v float64) error {
+	h.samples++
+	switch k {
+	case histogramCount:
+		h.count.add(0, v)
+	case histogramSum:
+		h.sum += v
+	case histogramBucket:
+		i, found := slices.BinarySearchFunc(h.buckets, le, func(b bucket, le float64) int {
+			return cmp.Compare(b.le, le)
+		})
+		if found {
+			h.buckets[i].count += v
+			return nil
+		}
+		if len(h.buckets) == maxBuckets {
+			return errBuckets
+		}
+		h.buckets = slices.Insert(h.buckets, i, bucket{le, v})
+	}
+	return nil
+}

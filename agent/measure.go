@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// Timings of the looks at an engine's metrics.
+const (
+	minMetricsInterval = 50 * time.Millisecond
+	maxMetricsInterval = 4 * time.Second  // shorter than signalsFor, so that nothing is stale between two looks
+	noMetricsWait      = 30 * time.Second // until an engine that has none is asked again
+)
+
+// errNoMetrics tells that an engine answers, and has no page that can be used.
+var errNoMetrics = errors.New("the engine has no metrics that can be used")
+
+// watchEngine measures the engine until ctx ends. A look that fails changes nothing:
+// what was measured before becomes stale by itself.
+func (a *Agent) watchEngine(ctx context.Context) error {
+	var s scanner
+	var p enginePage
+	var w window
+	t := time.NewTicker(a.cfg.MetricsInterval)
+	defer t.Stop()
+	var rest time.Time // do not ask before
+	said := false
+	for {
+		if now := time.Now(); !now.Before(rest) {
+			err := a.engine.metrics(ctx, &s, &p, a.metricsTimeout())
+			now = time.Now()
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err == nil:
+				said = false
+				a.setMeasured(measured{at: now, values: p.signals(w.add(&p, now), now), cacheTokens: p.cacheTokens})
+			case errors.Is(err, errNoMetrics):
+				rest = now.Add(noMetricsWait)
+				w.forget()
+				a.setMeasured(measured{})
+				fallthrough
+			default:
+				if !said && a.condition() == healthOK {
+					said = true
+					a.log.Info("engine is not measured", "err", err)
+				}
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+func (a *Agent) setMeasured(m measured) {
+	a.mu.Lock()
+	a.measured = m
+	a.mu.Unlock()
+}
+
+// metricsTimeout is how long a look may take. A busy engine is slow to answer, so it
+// is a second even if looks are more frequent, and then some are left out.
+func (a *Agent) metricsTimeout() time.Duration {
+	return min(max(a.cfg.MetricsInterval, time.Second), 2*time.Second)
+}
+
+// metrics reads the engine's metrics into p.
+func (e *engine) metrics(ctx context.Context, s *scanner, p *enginePage, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.base+"/metrics", nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Accept", "text/plain") // and not OpenMetrics
+	e.authorize(req.Header)
+	resp, err := e.probes.Do(req)
+	if err != nil {
+		return fmt.Errorf("read metrics: %w", err)
+	}
+	defer resp.Body.Close()
+	switch {
+	case resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests:
+		return fmt.Errorf("read metrics: /metrics answers %d", resp.StatusCode)
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%w: /metrics answers %d", errNoMetrics, resp.StatusCode)
+	}
+	if err := s.scan(resp.Body, p); err != nil {
+		return fmt.Errorf("read metrics: %w", err)
+	}
+	if p.samples == 0 {
+		return errNoMetrics
+	}
+	return nil
+}
