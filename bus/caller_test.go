@@ -158,10 +158,11 @@ func TestRunEnds(t *testing.T) {
 		w := newWorld(t, time.Minute, func(j *job) { <-j.ctx.Done() })
 		call := w.start(t.Context(), nil)
 		time.Sleep(time.Second)
-		w.stop()
+		w.stopAgent()
 		if r := w.first().reason(); r != bus.ReasonAgentLost {
 			t.Errorf("cancelled for %q", r)
 		}
+		w.stop()
 		_, err := drain(call)
 		checkReason(t, err, bus.ReasonCancelled) // the client was closed, too
 		call.Close()

@@ -29,6 +29,7 @@ type world struct {
 	serve     func(*job)
 	leave     func() // takes no requests any more
 	stop      func()
+	stopAgent func() // before stop: only the responder ends
 
 	mu   sync.Mutex
 	jobs []*job
@@ -58,8 +59,17 @@ func newWorld(t *testing.T, stall time.Duration, serve func(*job)) *world {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var bg sync.WaitGroup
+	agentCtx, stopAgent := context.WithCancel(ctx)
+	agentEnded := make(chan struct{})
 	bg.Go(func() { _ = w.client.Run(ctx) })
-	bg.Go(func() { _ = w.responder.Run(ctx) })
+	bg.Go(func() {
+		_ = w.responder.Run(agentCtx)
+		close(agentEnded)
+	})
+	w.stopAgent = func() {
+		stopAgent()
+		<-agentEnded
+	}
 	sub, err := w.agent.Subscribe(w.agent.Data[0], bus.AllRequests, bus.SchedulerGroup, w.request)
 	if err != nil {
 		t.Fatal(err)
