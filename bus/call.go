@@ -45,6 +45,7 @@ type Call struct {
 	token     uint64
 	phase     phase
 	control   string // of whoever holds the request
+	rival     string // of another attempt that runs beside it, until one of them answers
 	want      uint64 // next sequence number
 	queue     []item
 	head      *Head

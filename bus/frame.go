@@ -66,6 +66,7 @@ const (
 	verbAck    = "ack"
 	verbResend = "resend"
 	verbCancel = "cancel"
+	verbYield  = "yield" // of a scheduler: cancel, unless the answer has begun
 	verbPing   = "ping"
 	verbAsk    = "ask" // of a scheduler: answered only if the attempt is not known
 )

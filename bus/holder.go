@@ -139,14 +139,24 @@ const (
 	verbHanded   = "handed"
 )
 
-// AttemptID names the n-th attempt of a ticket, the first being 1.
-func (o *Holder) AttemptID(ticket string, n int) string {
-	return o.id + "-" + ticket + "-" + strconv.Itoa(n)
+// AttemptID names the n-th attempt of a ticket, the first being 1. A hedge runs beside
+// the attempt before it; its name says so to the caller, which takes the one that
+// answers first.
+func (o *Holder) AttemptID(ticket string, n int, hedge bool) string {
+	id := o.id + "-" + ticket + "-" + strconv.Itoa(n)
+	if hedge {
+		id += hedgeMark
+	}
+	return id
 }
 
-// Dispatch publishes a request to an agent. The headers of m are edited.
-func (o *Holder) Dispatch(m *Msg, agent, epoch, ticket string, n int) error {
-	set(m.Header, HeaderAttempt, o.AttemptID(ticket, n))
+// hedgeMark ends the id of an attempt that runs beside another one.
+const hedgeMark = "h"
+
+// Dispatch publishes a request to an agent, as the n-th attempt of a ticket with that
+// id. The headers of m are edited.
+func (o *Holder) Dispatch(m *Msg, agent, epoch, ticket, attempt string, n int) error {
+	set(m.Header, HeaderAttempt, attempt)
 	set(m.Header, HeaderSched, o.id)
 	return o.nc.PublishMsg(&nats.Msg{
 		Subject: DispatchSubject(agent, epoch), Reply: o.prefix + ticket + "." + verbDispatch + "." + strconv.Itoa(n),
@@ -157,6 +167,12 @@ func (o *Holder) Dispatch(m *Msg, agent, epoch, ticket string, n int) error {
 // CancelAttempt tells an agent that an attempt is not wanted.
 func (o *Holder) CancelAttempt(agent, epoch, attempt string) {
 	_ = o.nc.Publish(AgentControlPrefix(agent, epoch)+attempt+"."+verbCancel, nil)
+}
+
+// Yield tells an agent that another attempt has begun to answer: it drops this one,
+// unless that has begun, too.
+func (o *Holder) Yield(agent, epoch, attempt string) {
+	_ = o.nc.Publish(AgentControlPrefix(agent, epoch)+attempt+"."+verbYield, nil)
 }
 
 // Ask asks an agent whether it still knows an attempt; [HolderHandlers.Gone] hears

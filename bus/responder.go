@@ -183,7 +183,7 @@ func (r *Responder) control(m *Msg) {
 	r.mu.Lock()
 	s := r.senders[id]
 	if s == nil {
-		if verb == verbCancel && len(r.refused) < maxRefused {
+		if (verb == verbCancel || verb == verbYield) && len(r.refused) < maxRefused {
 			r.refused[id] = time.Now()
 		}
 		r.mu.Unlock()
@@ -200,7 +200,7 @@ func (r *Responder) control(m *Msg) {
 		r.mu.Unlock()
 		return
 	}
-	if c != nil && verb != verbAsk {
+	if c != nil && verb != verbAsk && verb != verbYield {
 		c.interest = Interest{}
 	}
 	r.mu.Unlock()
@@ -213,6 +213,8 @@ func (r *Responder) control(m *Msg) {
 		s.resend(seq)
 	case verbCancel:
 		s.die(Errorf(ReasonCancelled, "the caller went away"))
+	case verbYield:
+		s.yield()
 	case verbPing:
 		s.hint(KindKeepalive)
 	}

@@ -198,6 +198,22 @@ func (s *Sender) die(err error) {
 	s.cancel(err)
 }
 
+// yield ends the stream if nothing of the answer was sent: another attempt was faster.
+// If both have begun, the caller decides which one it takes.
+func (s *Sender) yield() {
+	s.mu.Lock()
+	begun := s.next > 1
+	if !begun && s.err == nil {
+		s.err = Errorf(ReasonCancelled, "another attempt at the request was faster")
+	}
+	err := s.err
+	s.signal()
+	s.mu.Unlock()
+	if !begun {
+		s.cancel(err)
+	}
+}
+
 func (s *Sender) signal() {
 	select {
 	case s.room <- struct{}{}:

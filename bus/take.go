@@ -42,9 +42,15 @@ func (call *Call) take(control string, kind Kind, seq uint64, m *Msg) {
 		call.askAgain(now, false)
 		return
 	}
+	if kind == KindError && isAgent(control) && call.head == nil && call.rival != "" {
+		call.control, call.rival = call.rival, "" // the other one may do better
+		return
+	}
 	call.want = seq + 1
 	switch kind {
 	case KindHead, KindWhole:
+		call.cancelAgent(call.rival)
+		call.rival = ""
 		call.head = headFrom(m.Header)
 		call.phase = flowing
 		call.body, call.header = nil, nil
@@ -76,13 +82,20 @@ func (call *Call) take(control string, kind Kind, seq uint64, m *Msg) {
 
 // bind decides whether the frames of another holder than the present one count. Of
 // two attempts the later one counts, until bytes have come; the other is cancelled.
+// Of a hedge and the attempt that it runs beside, both count until one answers.
 func (call *Call) bind(control string) bool {
-	if call.want > 1 || older(control, call.control) {
+	beside := call.want == 1 && (hedges(control, call.control) || hedges(call.control, control))
+	if !beside && (call.want > 1 || older(control, call.control)) {
 		call.cancelAgent(control)
 		return false
 	}
-	if isAgent(control) {
+	switch {
+	case beside:
+		call.rival = call.control
+	case isAgent(control):
 		call.cancelAgent(call.control)
+		call.cancelAgent(call.rival)
+		call.rival = ""
 	}
 	call.control = control
 	call.phase = min(call.phase, queued)
@@ -98,9 +111,14 @@ func older(a, b string) bool {
 }
 
 func try(control string) int {
-	id := lastToken(control)
+	id := strings.TrimSuffix(lastToken(control), hedgeMark)
 	n, _ := strconv.Atoi(id[strings.LastIndexByte(id, '-')+1:])
 	return n
+}
+
+// hedges reports whether a belongs to an attempt that runs beside that of b.
+func hedges(a, b string) bool {
+	return isAgent(a) && isAgent(b) && strings.HasSuffix(a, hedgeMark) && try(a) > try(b)
 }
 
 // cancelAgent tells an agent that its attempt is not wanted. call.mu is held.

@@ -171,13 +171,13 @@ func (s *Scheduler) candidates(w *Walk, chosen int, agents []*policy.Serving) {
 // finite makes a score fit for JSON, which has no infinity.
 func finite(f float64) float64 { return min(max(f, -1e300), 1e300) }
 
-// outcome notes what came of the last attempt.
-func (r *Decision) outcome(what string) {
+// outcome notes what came of the last attempt at an agent.
+func (r *Decision) outcome(agent, what string) {
 	if r == nil {
 		return
 	}
 	for i := len(r.Walks) - 1; i >= 0; i-- {
-		if r.Walks[i].Agent != "" {
+		if r.Walks[i].Agent == agent {
 			r.Walks[i].Result = what
 			return
 		}

@@ -8,18 +8,23 @@ import (
 	"github.com/tokenbus/tokenbus/schedule/policy"
 )
 
-// find gives the ticket of an attempt, if the attempt is its present one.
-func (s *Scheduler) find(attempt string) *ticket {
+// find gives the ticket of an attempt, if the attempt is its present one or the hedge
+// of that; second tells which.
+func (s *Scheduler) find(attempt string) (t *ticket, second bool) {
 	rest, ok := strings.CutPrefix(attempt, s.id+"-")
 	if !ok {
-		return nil
+		return nil, false
 	}
 	id, _, _ := strings.Cut(rest, "-")
-	t := s.tickets[id]
-	if t == nil || t.attempt != attempt {
-		return nil
+	t = s.tickets[id]
+	switch {
+	case t == nil:
+	case t.attempt == attempt:
+		return t, false
+	case t.hedge != nil && t.hedge.attempt == attempt:
+		return t, true
 	}
-	return t
+	return nil, false
 }
 
 // notes takes what an agent says of attempts.
@@ -33,7 +38,11 @@ func (s *Scheduler) notes(state bus.State, notes []bus.AttemptNote) {
 			delete(v.pending, n.Attempt)
 			v.breaker.note(n)
 		}
-		if t := s.find(n.Attempt); t != nil {
+		switch t, second := s.find(n.Attempt); {
+		case t == nil:
+		case second:
+			s.noteHedge(t, n.Note, now)
+		default:
 			s.note(t, n.Note, now)
 		}
 	}
@@ -46,12 +55,32 @@ func (s *Scheduler) note(t *ticket, note bus.Note, now time.Time) {
 	switch {
 	case note == bus.NoteAccepted:
 		t.phase, t.said = accepted, now
+	case note == bus.NoteEnd && t.hedge != nil:
+		// Its engine had no answer, or only an error. If the caller has taken that, the
+		// hedge hears so.
+		t.record.outcome(t.agent.record.ID, string(note))
+		t.promote(now)
 	case note == bus.NoteFirst, note == bus.NoteEnd, note == bus.NoteGood:
-		t.record.end("served")
-		s.drop(t)
+		if h := t.hedge; h != nil {
+			t.record.outcome(h.agent.record.ID, "slower than what it hedged")
+			s.holder.Yield(h.agent.record.ID, h.epoch, h.attempt)
+		}
+		s.served(t, t.hedged && note != bus.NoteEnd, now)
 	case note.Refusal():
 		s.refused(t, note, now)
 	}
+}
+
+// served ends a ticket whose answer has begun; hedged tells that it is that of a hedge.
+func (s *Scheduler) served(t *ticket, hedged bool, now time.Time) {
+	if hedged {
+		s.counters.HedgesWon++
+	}
+	if p := s.fleet.models[t.model]; p != nil && t.stream {
+		p.first.add(now.Sub(t.sent))
+	}
+	t.record.end("served")
+	s.drop(t)
 }
 
 // refused tries the next agent: a refusal never ran and costs no try.
@@ -59,13 +88,16 @@ func (s *Scheduler) refused(t *ticket, note bus.Note, now time.Time) {
 	s.counters.Refusals++
 	delete(t.agent.pending, t.attempt)
 	t.agent.breaker.neutral(t.attempt)
-	t.record.outcome(string(note))
+	t.record.outcome(t.agent.record.ID, string(note))
 	s.unexpect(t, t.agent)
 	switch note {
 	case bus.NoteUnknownModel:
 		s.fleet.unserve(t.agent, t.model)
 	case bus.NoteNotReady, bus.NoteDraining:
 		t.agent.suspect = true // until it beats
+	}
+	if t.promote(now) {
+		return
 	}
 	t.agent = nil
 	s.place(t, now, true)
@@ -76,7 +108,11 @@ func (s *Scheduler) noDispatch(ticket string, try int) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.tickets[ticket]; t != nil && t.phase == dispatched && t.attempts == try {
+	switch t := s.tickets[ticket]; {
+	case t == nil:
+	case t.hedge != nil && t.hedge.n == try:
+		s.noteHedge(t, bus.NoteNotReady, now)
+	case t.phase == dispatched && t.n == try:
 		s.refused(t, bus.NoteNotReady, now)
 	}
 }
@@ -86,7 +122,11 @@ func (s *Scheduler) failed(attempt string, f bus.Failure) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.find(attempt); t != nil {
+	switch t, second := s.find(attempt); {
+	case t == nil:
+	case second:
+		s.failHedge(t, f, now)
+	default:
 		s.fail(t, f, now)
 	}
 }
@@ -99,18 +139,21 @@ func (s *Scheduler) fail(t *ticket, f bus.Failure, now time.Time) {
 	} else {
 		v.breaker.neutral(t.attempt)
 	}
-	t.record.outcome(string(f.Class))
+	t.record.outcome(v.record.ID, string(f.Class))
 	s.unexpect(t, v)
 	t.exclude(v.record.ID)
 	t.agent, t.attempt, t.failure = nil, "", &f
 	if f.Class != bus.ClassRefused {
 		t.tries++
 		t.stepTries++
-		if !s.budget.take(now) {
-			s.counters.Unbudgeted++
-			s.relay(t)
-			return
-		}
+	}
+	if t.promote(now) {
+		return
+	}
+	if f.Class != bus.ClassRefused && !s.budget.take(now) {
+		s.counters.Unbudgeted++
+		s.relay(t)
+		return
 	}
 	if t.provided {
 		s.relay(t)
@@ -183,6 +226,9 @@ func (s *Scheduler) giveUp(t *ticket) {
 	if t.agent != nil {
 		s.holder.CancelAttempt(t.agent.record.ID, t.epoch, t.attempt)
 	}
+	if h := t.hedge; h != nil {
+		s.holder.CancelAttempt(h.agent.record.ID, h.epoch, h.attempt)
+	}
 	s.drop(t)
 }
 
@@ -215,7 +261,7 @@ const askEvery = 5 * time.Second
 func (s *Scheduler) gone(ticket string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := s.tickets[ticket]; t != nil && t.phase == accepted {
+	if t := s.tickets[ticket]; t != nil && t.phase == accepted && !t.promote(time.Now()) {
 		s.drop(t)
 	}
 }
@@ -342,7 +388,7 @@ func (s *Scheduler) tickDispatched(t *ticket, now time.Time) {
 		return
 	}
 	s.counters.Timeouts++
-	t.record.outcome("timeout")
+	t.record.outcome(t.agent.record.ID, "timeout")
 	t.agent.breaker.neutral(t.attempt)
 	s.unexpect(t, t.agent)
 	s.holder.CancelAttempt(t.agent.record.ID, t.epoch, t.attempt)
@@ -363,6 +409,7 @@ func (s *Scheduler) tickDispatched(t *ticket, now time.Time) {
 // tickAccepted watches over the agent of a bare caller, which can't do so itself.
 func (s *Scheduler) tickAccepted(t *ticket, now time.Time) {
 	live := s.fleet.agents[t.agent.record.ID] == t.agent && t.agent.record.Epoch == t.epoch
+	s.watchHedge(t, now)
 	switch {
 	case now.After(t.until.Add(keepalive)):
 		s.drop(t) // the agent ended it
@@ -371,6 +418,8 @@ func (s *Scheduler) tickAccepted(t *ticket, now time.Time) {
 			t.said = now
 			s.holder.Ask(t.agent.record.ID, t.epoch, t.attempt, t.id)
 		}
+		s.tickHedge(t, now)
+	case t.promote(now):
 	case t.framed:
 		s.drop(t) // the caller comes again
 	default:

@@ -30,6 +30,7 @@ type Scheduler struct {
 	gossip    gossip
 	decisions decisions
 	budget    budget
+	hedges    float64 // that may be started
 	seed      uint64
 	tickets   map[string]*ticket // by id
 	waiting   queue.Fair[*ticket]
@@ -54,6 +55,8 @@ type Counters struct {
 	Timeouts   uint64 // dispatches that no agent answered
 	Retries    uint64 // tries after a failure
 	Unbudgeted uint64 // retries that the retry budget did not allow
+	Hedges     uint64 // second attempts beside a slow one
+	HedgesWon  uint64 // of them, gave the answer
 	Queued     uint64
 	HandedOver uint64 // to the scheduler at which requests for the model wait
 	Provided   uint64 // requests that went to an outside provider

@@ -32,6 +32,7 @@ type ticket struct {
 	api      bus.API
 	reply    string
 	framed   bool
+	stream   bool
 	came     time.Time
 	until    time.Time // the request's deadline
 	size     int       // bytes counted against the bound
@@ -61,8 +62,11 @@ type ticket struct {
 	said    time.Time                // when the caller last heard or was probed
 	agent   *agentView               // that has it
 	attempt string
+	n       int // number of the attempt
 	epoch   string
 	sent    time.Time // when it was dispatched
+	hedge   *hedge    // nil unless another attempt runs beside this one
+	hedged  bool      // this attempt was begun as a hedge
 
 	interest bus.Interest
 }
@@ -78,6 +82,7 @@ func (s *Scheduler) request(m *bus.Msg) {
 	defer s.mu.Unlock()
 	s.counters.Requests++
 	s.budget.request()
+	s.hedges = min(s.hedges+hedgeShare, hedgeMost)
 	s.next++
 	t.id = strconv.FormatUint(s.next, 36)
 	if err != nil {
@@ -133,6 +138,7 @@ func (s *Scheduler) ticket(m *bus.Msg, now time.Time) (*ticket, *bus.Error) {
 	if n, err := strconv.Atoi(bus.FirstHeader(h, bus.HeaderTries)); err == nil && n > 0 {
 		t.tries = n
 	}
+	t.stream = bus.FirstHeader(h, bus.HeaderStream) == "1"
 	t.session, _ = bus.Session(h)
 	t.tenant = bus.FirstHeader(h, bus.HeaderTenant)
 	t.band = bus.Priority(h)
@@ -358,25 +364,31 @@ func (s *Scheduler) send(t *ticket, v *agentView, step int, now time.Time) {
 // dispatch sends a ticket to an agent, which accepts or refuses it.
 func (s *Scheduler) dispatch(t *ticket, v *agentView, label string, now time.Time) {
 	s.serve(t, now)
-	h := t.m.Header
-	bus.SetBudget(h, t.until.Sub(now))
-	h[bus.HeaderTries] = []string{strconv.Itoa(t.tries)}
-	if ms := t.waited.Milliseconds(); ms > 0 {
-		h[bus.HeaderQueueMs] = []string{strconv.FormatInt(ms, 10)}
-	}
 	t.attempts++
-	t.attempt = s.holder.AttemptID(t.id, t.attempts)
+	t.hedged = false
+	t.n, t.attempt = t.attempts, s.holder.AttemptID(t.id, t.attempts, false)
 	t.phase, t.agent, t.epoch, t.sent = dispatched, v, v.record.Epoch, now
 	v.pending[t.attempt] = t.tokens
 	v.breaker.sent(t.attempt)
 	v.tried = now
-	h[bus.HeaderLabel] = []string{label}
 	s.expect(t, v)
 	s.counters.Dispatches++
-	if err := s.holder.Dispatch(t.m, v.record.ID, t.epoch, t.id, t.attempts); err != nil {
+	s.address(t, t.tries, label, now)
+	if err := s.holder.Dispatch(t.m, v.record.ID, t.epoch, t.id, t.attempt, t.n); err != nil {
 		// The bus is away. The clock comes back to it.
 		s.log.Debug("dispatch not sent", "attempt", t.attempt, "err", err)
 	}
+}
+
+// address writes into the headers of a request what one dispatch says of itself.
+func (s *Scheduler) address(t *ticket, tries int, label string, now time.Time) {
+	h := t.m.Header
+	bus.SetBudget(h, t.until.Sub(now))
+	h[bus.HeaderTries] = []string{strconv.Itoa(tries)}
+	if ms := t.waited.Milliseconds(); ms > 0 {
+		h[bus.HeaderQueueMs] = []string{strconv.FormatInt(ms, 10)}
+	}
+	h[bus.HeaderLabel] = []string{label}
 }
 
 // drop forgets a ticket.
@@ -391,6 +403,7 @@ func (s *Scheduler) drop(t *ticket) {
 		delete(t.agent.pending, t.attempt)
 		t.agent.breaker.neutral(t.attempt)
 	}
+	t.endHedge()
 	delete(s.tickets, t.id)
 	s.bytes -= t.size
 }

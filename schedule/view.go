@@ -99,6 +99,7 @@ type pool struct {
 	views []*agentView
 	list  []*policy.Serving // the same agents
 	turn  uint64            // number of choices made
+	first delays            // of streams to their first byte
 }
 
 func (p *pool) find(id string) (int, bool) {

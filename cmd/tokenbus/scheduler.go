@@ -85,6 +85,8 @@ func schedulerMetrics(a *admin, s *schedule.Scheduler) {
 	count("tokenbus_scheduler_refusals_total", "Dispatches that agents refused.", func(c schedule.Counters) uint64 { return c.Refusals })
 	count("tokenbus_scheduler_accept_timeouts_total", "Dispatches that no agent answered.", func(c schedule.Counters) uint64 { return c.Timeouts })
 	count("tokenbus_scheduler_retries_total", "Tries after a failure.", func(c schedule.Counters) uint64 { return c.Retries })
+	count("tokenbus_scheduler_hedges_total", "Second attempts beside one whose first byte took long.", func(c schedule.Counters) uint64 { return c.Hedges })
+	count("tokenbus_scheduler_hedges_won_total", "Second attempts that gave the answer.", func(c schedule.Counters) uint64 { return c.HedgesWon })
 	a.gauge("tokenbus_scheduler_policy_version", "Version of the policies in force: the highest revision of those on the bus, or a count of the changes of --policy; 0 is none.", nil, func() float64 { return float64(s.Counters().PolicyVersion) })
 	count("tokenbus_scheduler_policies_rejected_total", "Sets of policies on the bus that were not valid, so that those before stayed in force.", func(c schedule.Counters) uint64 { return c.PolicyRejected })
 	count("tokenbus_scheduler_queued_total", "Requests that had to wait.", func(c schedule.Counters) uint64 { return c.Queued })

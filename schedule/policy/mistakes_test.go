@@ -45,7 +45,7 @@ func TestMistakes(t *testing.T) {
 		"no strategy in chain":    {"fallback_chain:\n  - name: a\n", "line 2: fallback_chain[0]: strategy is missing"},
 		"a name twice":            {"fallback_chain:\n  - {name: a, strategy: least-loaded}\n  - {name: a, strategy: least-loaded}\n", `line 3: fallback_chain[1].name: "a" is the name of the step on line 2 already`},
 		"the first step's name":   {"fallback_chain:\n  - {name: routing_policy, strategy: least-loaded}\n", `line 2: fallback_chain[0].name: "routing_policy" is the name of the first step`},
-		"a name in the first":     {step("  name: a\n"), "line 3: routing_policy.name: unknown key; it is one of match, exclude_if, strategy, options, max_tries, max_wait, first_byte_timeout"},
+		"a name in the first":     {step("  name: a\n"), "line 3: routing_policy.name: unknown key; it is one of match, exclude_if, strategy, options, max_tries, max_wait, first_byte_timeout, hedge"},
 		"unknown strategy":        {"routing_policy: {strategy: fastest}\n", `line 1: routing_policy.strategy: unknown strategy "fastest"; it is one of least-loaded, least-tokens, lowest-kv-cache, lowest-latency, lowest-queue, power-of-two, prefix-aware, round-robin, session-affinity`},
 		"misspelt strategy":       {"routing_policy: {strategy: least_loaded}\n", `line 1: routing_policy.strategy: unknown strategy "least_loaded", did you mean least-loaded?`},
 		"lowest-srtt":             {"routing_policy: {strategy: lowest-srtt}\n", "line 1: routing_policy.strategy: there is no strategy lowest-srtt; the nearest is lowest-latency"},

@@ -17,7 +17,7 @@ const maxWait = time.Hour
 const maxListed = 64
 
 var (
-	stepKeys  = []string{"match", "exclude_if", "strategy", "options", "max_tries", "max_wait", "first_byte_timeout"}
+	stepKeys  = []string{"match", "exclude_if", "strategy", "options", "max_tries", "max_wait", "first_byte_timeout", "hedge"}
 	chainKeys = append([]string{"name"}, stepKeys...)
 	matchKeys = []string{"region", "engine", "engine_version", "organization", "machine", "gpu_model", "tags", "adapters"}
 )
@@ -54,6 +54,8 @@ func (r *reader) step(v value, name string, named bool) Step {
 			s.MaxWait = r.duration(v, maxWait)
 		case "first_byte_timeout":
 			s.FirstByteTimeout = r.duration(v, maxWait)
+		case "hedge":
+			s.Hedge = r.flag(v)
 		}
 	})
 	if seen != nil {

@@ -50,7 +50,7 @@ func render(s *Step, named bool) string {
 	for _, t := range s.Strategy.Terms {
 		fmt.Fprintf(&b, "%s: %s, ", t.Name, plain(t.Weight))
 	}
-	fmt.Fprintf(&b, "}, max_tries: %d, max_wait: %s, first_byte_timeout: %s}", s.MaxTries, s.MaxWait, s.FirstByteTimeout)
+	fmt.Fprintf(&b, "}, max_tries: %d, max_wait: %s, first_byte_timeout: %s, hedge: %t}", s.MaxTries, s.MaxWait, s.FirstByteTimeout, s.Hedge)
 	return b.String()
 }
 
@@ -86,6 +86,7 @@ func drawStep(t *rapid.T, name string) Step {
 	}
 	s.MaxTries = rapid.IntRange(0, maxTries).Draw(t, "tries")
 	s.MaxWait = time.Duration(rapid.Int64Range(0, int64(maxWait)).Draw(t, "wait"))
+	s.Hedge = rapid.Bool().Draw(t, "hedge")
 	s.FirstByteTimeout = time.Duration(rapid.Int64Range(0, int64(maxWait)).Draw(t, "first byte"))
 	return s
 }

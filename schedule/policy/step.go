@@ -52,6 +52,7 @@ type Step struct {
 	// FirstByteTimeout is how long an attempt at a stream may take to its first byte
 	// before another agent is tried; 0: as long as the request has time.
 	FirstByteTimeout time.Duration
+	Hedge            bool // a second attempt at a stream whose first byte takes long
 	label            string
 }
 
