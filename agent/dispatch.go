@@ -20,10 +20,12 @@ type job struct {
 	api     bus.API
 	sched   string
 	attempt string
+	model   string
 	stream  bool      // the caller asked for a stream
 	tries   string    // that were used before, and the milliseconds in the queue, as the
 	queueMs string    // dispatch says
 	label   string    // the decision's
+	alias   string    // under which the model was asked for, "" if it was not
 	firstBy time.Time // when the first byte must be here; zero if nobody says
 	tokens  int64     // that it is estimated to take
 	taken   time.Time // when the dispatch came
@@ -44,14 +46,16 @@ func (a *Agent) dispatch(m *bus.Msg) {
 	}
 	prompt, output := bus.Tokens(h)
 	tokens := prompt + output
-	note := a.slots.take(bus.FirstHeader(h, bus.HeaderModel), tokens)
+	model := bus.FirstHeader(h, bus.HeaderModel)
+	note := a.slots.take(model, tokens)
 	if note != bus.NoteAccepted {
 		a.notifier.Say(sched, attempt, note)
 		return
 	}
 	now := time.Now()
-	j := &job{a: a, m: m, sched: sched, attempt: attempt, taken: now, tokens: tokens, api: bus.API(bus.FirstHeader(h, bus.HeaderAPI)), stream: bus.FirstHeader(h, bus.HeaderStream) == "1"}
+	j := &job{a: a, m: m, sched: sched, attempt: attempt, model: model, taken: now, tokens: tokens, api: bus.API(bus.FirstHeader(h, bus.HeaderAPI)), stream: bus.FirstHeader(h, bus.HeaderStream) == "1"}
 	j.tries, j.queueMs, j.label = bus.FirstHeader(h, bus.HeaderTries), bus.FirstHeader(h, bus.HeaderQueueMs), bus.FirstHeader(h, bus.HeaderLabel)
+	j.alias = bus.FirstHeader(h, bus.HeaderAlias)
 	budget, ok := bus.Budget(h)
 	if !ok {
 		budget = bus.DefaultTimeout
@@ -66,6 +70,9 @@ func (a *Agent) dispatch(m *bus.Msg) {
 		a.slots.free(cancelled, bus.Usage{}, tokens)
 		a.notifier.Say(sched, attempt, bus.NoteEnd)
 		return
+	}
+	if j.sender.Shadow() {
+		j.stream = false // its whole answer must come in its time
 	}
 	a.mu.Lock()
 	a.jobs[j] = struct{}{}
@@ -170,6 +177,9 @@ func (j *job) receipt() bus.Header {
 	}
 	if j.label != "" {
 		h[bus.HeaderLabel] = []string{j.label}
+	}
+	if j.alias != "" {
+		h[bus.HeaderModel] = []string{j.model}
 	}
 	return h
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -217,12 +218,16 @@ func (j *job) tell(e *bus.Error) {
 func (j *job) forward(resp *http.Response) {
 	sse := strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream")
 	plain := resp.Header.Get("Content-Encoding") == ""
-	out := &answer{j: j, head: j.receipt(), live: j.sender.Framed() || sse && j.stream}
+	out := &answer{j: j, head: j.receipt(), live: j.sender.Framed() || j.sender.Shadow() || sse && j.stream}
 	// A stream may be open for long: it keeps nothing of its request.
 	strip := bus.FirstHeader(j.m.Header, bus.HeaderStrip) == "usage"
 	resp.Request, j.m = nil, nil
 	out.head[bus.HeaderStatus] = []string{strconv.Itoa(resp.StatusCode)}
-	if resp.ContentLength >= 0 && !strip {
+	var names *renamer
+	if j.alias != "" && plain && (sse || strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json")) {
+		names = newRenamer(j.model, j.alias, sse)
+	}
+	if resp.ContentLength >= 0 && !strip && names == nil {
 		out.head[bus.HeaderLength] = []string{strconv.FormatInt(resp.ContentLength, 10)}
 	}
 	bus.ResponseHeaders(out.head, resp.Header)
@@ -267,6 +272,12 @@ func (j *job) forward(resp *http.Response) {
 			} else if body != nil {
 				body.write(p)
 			}
+			if names != nil {
+				p = names.feed(p)
+				if events == nil && errors.Is(err, io.EOF) {
+					p = append(p, names.flush()...)
+				}
+			}
 			if serr := out.bytes(p, events == nil && errors.Is(err, io.EOF)); serr != nil {
 				err = serr
 			}
@@ -274,9 +285,16 @@ func (j *job) forward(resp *http.Response) {
 		if err == nil {
 			continue
 		}
-		if errors.Is(err, io.EOF) && events != nil {
-			if rest := events.flush(); len(rest) > 0 {
-				if serr := out.bytes(rest, false); serr != nil {
+		if errors.Is(err, io.EOF) {
+			var rest []byte
+			if events != nil {
+				rest = events.flush()
+			}
+			if names != nil {
+				rest = append(slices.Clone(names.feed(rest)), names.flush()...)
+			}
+			if len(rest) > 0 {
+				if serr := out.bytes(rest, events == nil); serr != nil {
 					err = serr
 				}
 			}

@@ -16,6 +16,7 @@ type Head struct {
 	Attempts int         // attempts that reached an agent, at least 1
 	Queued   time.Duration
 	Label    string // "policy/step/strategy" that chose the agent
+	Model    string // that answers, if the request named an alias
 }
 
 // End is what is known when an answer is complete.
@@ -35,7 +36,7 @@ type Timing struct {
 }
 
 func headFrom(h Header) *Head {
-	head := &Head{Header: make(http.Header, len(h)), Agent: get(h, HeaderAgent), Label: get(h, HeaderLabel), Attempts: 1, Length: -1}
+	head := &Head{Header: make(http.Header, len(h)), Agent: get(h, HeaderAgent), Label: get(h, HeaderLabel), Model: get(h, HeaderModel), Attempts: 1, Length: -1}
 	if n, ok := getInt(h, HeaderLength); ok {
 		head.Length = n
 	}

@@ -25,7 +25,12 @@ type Fleet struct {
 
 	mu         sync.Mutex
 	agents     map[string]seenAgent
-	schedulers map[string]time.Time
+	schedulers map[string]seenScheduler
+}
+
+type seenScheduler struct {
+	at      time.Time
+	aliases map[string][]string
 }
 
 type seenAgent struct {
@@ -35,7 +40,7 @@ type seenAgent struct {
 
 // WatchFleet subscribes to beats and asks everyone to beat. Close it after use.
 func WatchFleet(l *Link) (*Fleet, error) {
-	f := &Fleet{agents: make(map[string]seenAgent), schedulers: make(map[string]time.Time)}
+	f := &Fleet{agents: make(map[string]seenAgent), schedulers: make(map[string]seenScheduler)}
 	for subject, handle := range map[string]func(*Msg){AllBeats: f.agentBeat, AllSchedBeats: f.schedulerBeat} {
 		sub, err := subscribe(l.Control, subject, "", handle)
 		if err != nil {
@@ -88,7 +93,7 @@ func (f *Fleet) schedulerBeat(m *Msg) {
 		delete(f.schedulers, b.ID)
 		return
 	}
-	f.schedulers[b.ID] = time.Now()
+	f.schedulers[b.ID] = seenScheduler{time.Now(), b.Aliases}
 }
 
 // DecodeRecord reads a beat or a record.
@@ -140,10 +145,27 @@ func (f *Fleet) Schedulers() int {
 	now := time.Now()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for id, at := range f.schedulers {
-		if now.Sub(at) > StaleAfter {
+	f.tidy(now)
+	return len(f.schedulers)
+}
+
+func (f *Fleet) tidy(now time.Time) {
+	for id, s := range f.schedulers {
+		if now.Sub(s.at) > StaleAfter {
 			delete(f.schedulers, id)
 		}
 	}
-	return len(f.schedulers)
+}
+
+// Aliases are the names that schedulers take for one of several models, with those
+// models.
+func (f *Fleet) Aliases() map[string][]string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tidy(time.Now())
+	all := make(map[string][]string)
+	for _, s := range f.schedulers {
+		maps.Copy(all, s.aliases)
+	}
+	return all
 }

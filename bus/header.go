@@ -29,6 +29,8 @@ const (
 	HeaderQuery     = "Tb-Query"         // request: the query string
 	HeaderModel     = "Tb-Model"         // dispatch: the model id
 	HeaderAPI       = "Tb-Api"           // dispatch: the API
+	HeaderAlias     = "Tb-Alias"         // dispatch: the name of the model in the request, which its answer gets, too
+	HeaderShadow    = "Tb-Shadow"        // dispatch: 1 for a copy whose answer is dropped
 	HeaderStream    = "Tb-Stream"        // request: 1 when a stream is asked for, else 0; absent if nobody looked
 	HeaderBody      = "Tb-Body"          // request: subject from which the body is pulled; the payload is empty
 	HeaderSize      = "Tb-Size"          // request: bytes of that body

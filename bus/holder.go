@@ -169,6 +169,9 @@ func (o *Holder) CancelAttempt(agent, epoch, attempt string) {
 	_ = o.nc.Publish(AgentControlPrefix(agent, epoch)+attempt+"."+verbCancel, nil)
 }
 
+// Nowhere is the inbox of a request whose answer nobody wants.
+func (o *Holder) Nowhere(ticket string) string { return o.prefix + ticket + ".nowhere" }
+
 // Yield tells an agent that another attempt has begun to answer: it drops this one,
 // unless that has begun, too.
 func (o *Holder) Yield(agent, epoch, attempt string) {

@@ -13,6 +13,7 @@ type PeerBeat struct {
 	ID      string
 	Gone    bool           // it says goodbye
 	Waiting map[string]int // by model
+	Aliases map[string][]string // models behind each alias
 }
 
 // The first line of a scheduler's beat.
@@ -24,8 +25,8 @@ const (
 // maxPeerModels bounds the models of a beat.
 const maxPeerModels = 1000
 
-// SayPeer says the beat of a scheduler: one line that says ready or gone, and one
-// for each model for which requests wait.
+// SayPeer says the beat of a scheduler: one line that says ready or gone, one for each
+// model for which requests wait, and one for each alias.
 func (l *Link) SayPeer(b PeerBeat) {
 	line := peerReady
 	if b.Gone {
@@ -42,6 +43,19 @@ func (l *Link) SayPeer(b PeerBeat) {
 		text = append(text, ' ')
 		text = strconv.AppendInt(text, int64(depth), 10)
 	}
+	n = 0
+	for alias, models := range b.Aliases {
+		if n++; n > maxPeerModels {
+			break
+		}
+		text = append(text, '\n')
+		text = append(text, EncodeToken(alias)...)
+		text = append(text, " ="...)
+		for _, m := range models {
+			text = append(text, ' ')
+			text = append(text, EncodeToken(m)...)
+		}
+	}
 	_ = l.Control.Publish(SchedulerBeatSubject(b.ID), text)
 }
 
@@ -54,18 +68,44 @@ func decodePeerBeat(m *Msg) (PeerBeat, bool) {
 	}
 	b := PeerBeat{ID: id, Gone: lines[0] == peerGone}
 	for i, line := range lines[1:] {
-		token, depth, _ := strings.Cut(line, " ")
-		model, err1 := DecodeToken(token)
-		n, err2 := strconv.Atoi(depth)
-		if i == maxPeerModels || err1 != nil || err2 != nil || n < 0 {
+		if i == 2*maxPeerModels || !b.line(line) {
 			break
 		}
-		if b.Waiting == nil {
-			b.Waiting = make(map[string]int)
-		}
-		b.Waiting[model] = n
 	}
 	return b, true
+}
+
+// line reads one line of a beat behind the first; false is one that is none.
+func (b *PeerBeat) line(line string) bool {
+	token, rest, _ := strings.Cut(line, " ")
+	name, err := DecodeToken(token)
+	if err != nil {
+		return false
+	}
+	if targets, ok := strings.CutPrefix(rest, "="); ok {
+		if b.Aliases == nil {
+			b.Aliases = make(map[string][]string)
+		}
+		var models []string
+		for t := range strings.FieldsSeq(targets) {
+			m, err := DecodeToken(t)
+			if err != nil {
+				return false
+			}
+			models = append(models, m)
+		}
+		b.Aliases[name] = models
+		return true
+	}
+	n, err := strconv.Atoi(rest)
+	if err != nil || n < 0 {
+		return false
+	}
+	if b.Waiting == nil {
+		b.Waiting = make(map[string]int)
+	}
+	b.Waiting[name] = n
+	return true
 }
 
 // takeSubject is where a scheduler takes requests that others hand over to it.

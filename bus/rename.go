@@ -9,6 +9,7 @@ import (
 
 // Rename edits the headers of a request such that its body names another model when it
 // comes to the engine, and reports whether it can: nobody reads the model of a form.
+// The last one holds.
 func Rename(h Header, model string) bool {
 	if at := get(h, HeaderModelAt); at != "" {
 		s, err := peek.ParseSplice(at + " ")
@@ -17,8 +18,14 @@ func Rename(h Header, model string) bool {
 		}
 		s.Text = peek.Quote(model)
 		edits := append([]string(nil), h[HeaderSplice]...)
+		for i, text := range edits {
+			if e, err := peek.ParseSplice(text); err == nil && e.Offset == s.Offset && e.Remove == s.Remove {
+				edits[i] = s.String()
+				h[HeaderSplice] = edits
+				return true
+			}
+		}
 		h[HeaderSplice] = append(edits, s.String())
-		delete(h, HeaderModelAt)
 		return true
 	}
 	edits := append([]string(nil), h[HeaderSplice]...)

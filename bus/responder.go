@@ -104,6 +104,10 @@ func (r *Responder) Open(m *Msg, cancel context.CancelCauseFunc) (s *Sender, ok 
 		return nil, false
 	}
 	r.senders[attempt] = s
+	if get(m.Header, HeaderShadow) == "1" {
+		s.shadow, s.framed = true, false
+		return s, true // there is no caller to watch over
+	}
 	key := callerKey(s)
 	c := r.callers[key]
 	if c == nil {

@@ -29,6 +29,7 @@ type Sender struct {
 	reply   string
 	control string
 	framed  bool
+	shadow  bool // nothing is sent
 	window  int
 	cancel  context.CancelCauseFunc
 
@@ -51,6 +52,9 @@ type Sender struct {
 
 // Framed reports whether the caller takes frames.
 func (s *Sender) Framed() bool { return s.framed }
+
+// Shadow reports whether nobody wants the answer.
+func (s *Sender) Shadow() bool { return s.shadow }
 
 // Control is the control subject of the attempt.
 func (s *Sender) Control() string { return s.control }
@@ -100,6 +104,9 @@ func (s *Sender) Raw(hdr Header, data []byte) error {
 	}
 	s.lastSent = time.Now()
 	s.bytes += int64(len(data))
+	if s.shadow {
+		return nil
+	}
 	kind := KindData
 	if hdr != nil {
 		kind = KindWhole

@@ -199,6 +199,9 @@ func (x *exchange) fields(h http.Header, head *bus.Head) {
 	if head.Label != "" {
 		h["X-Tokenbus-Decision"] = []string{head.Label}
 	}
+	if head.Model != "" {
+		h["X-Tokenbus-Model"] = []string{head.Model}
+	}
 	h["X-Tokenbus-Queue-Ms"] = []string{strconv.FormatInt(head.Queued.Milliseconds(), 10)}
 	x.sse = isEvents(h)
 	if x.sse {

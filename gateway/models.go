@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"sort"
 	"strings"
 
@@ -27,8 +28,30 @@ func (g *Gateway) models() (ids []string, cards map[string]json.RawMessage) {
 			}
 		}
 	}
+	for alias, models := range g.fleet.Aliases() {
+		there := slices.ContainsFunc(models, func(m string) bool { return cards[m] != nil })
+		if _, taken := cards[alias]; there && !taken {
+			cards[alias] = aliasCard(alias, models)
+			ids = append(ids, alias)
+		}
+	}
 	sort.Strings(ids)
 	return ids, cards
+}
+
+// aliasCard is the card of a name behind which there are several models.
+func aliasCard(alias string, models []string) json.RawMessage {
+	b, err := json.Marshal(struct {
+		ID      string   `json:"id"`
+		Object  string   `json:"object"`
+		Created int64    `json:"created"`
+		OwnedBy string   `json:"owned_by"`
+		AliasOf []string `json:"alias_of"`
+	}{alias, "model", 0, "tokenbus", models})
+	if err != nil {
+		return nil
+	}
+	return b
 }
 
 func (g *Gateway) listModels(w http.ResponseWriter, r *http.Request) {

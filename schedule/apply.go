@@ -23,12 +23,17 @@ const policyPatience = 500 * time.Millisecond
 func (s *Scheduler) ApplyPolicies(docs []*policy.Document, version uint64) error {
 	set, err := policy.NewSet(version, docs)
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil {
 		s.counters.PolicyRejected++
+		s.mu.Unlock()
 		return err
 	}
 	s.policies, s.counters.PolicyVersion = set, version
+	open := s.open
+	s.mu.Unlock()
+	if open {
+		s.sayAlive() // the aliases may be others
+	}
 	return nil
 }
 

@@ -16,6 +16,7 @@ type Decision struct {
 	Request   string     `json:"request"`
 	Scheduler string     `json:"scheduler"`
 	Model     string     `json:"model"`
+	Alias     string     `json:"alias,omitempty"` // under which the model was asked for
 	API       string     `json:"api"`
 	Policy    string     `json:"policy"`
 	Version   uint64     `json:"policy_version"`
@@ -77,7 +78,7 @@ func (d *decisions) open(t *ticket, scheduler string) *Decision {
 		return nil
 	}
 	r := &Decision{
-		Request: bus.FirstHeader(t.m.Header, bus.HeaderID), Scheduler: scheduler, Model: t.model, API: string(t.api), Policy: t.policy.Name,
+		Request: bus.FirstHeader(t.m.Header, bus.HeaderID), Scheduler: scheduler, Model: t.model, Alias: t.alias, API: string(t.api), Policy: t.policy.Name,
 		Version: t.policy.Version, Came: t.came, Session: t.session != 0, t: t,
 	}
 	if d.byID == nil {

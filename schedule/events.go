@@ -150,6 +150,10 @@ func (s *Scheduler) fail(t *ticket, f bus.Failure, now time.Time) {
 	if t.promote(now) {
 		return
 	}
+	if t.shadow {
+		s.drop(t)
+		return
+	}
 	if f.Class != bus.ClassRefused && !s.budget.take(now) {
 		s.counters.Unbudgeted++
 		s.relay(t)

@@ -155,8 +155,9 @@ func (s *Scheduler) sayAlive() {
 	for model, n := range s.waiting.Models() {
 		waiting[model] = n
 	}
+	aliases := s.policies.Aliases()
 	s.mu.Unlock()
-	s.link.SayPeer(bus.PeerBeat{ID: s.id, Waiting: waiting})
+	s.link.SayPeer(bus.PeerBeat{ID: s.id, Waiting: waiting, Aliases: aliases})
 }
 
 // tickPeers forgets schedulers that are silent.

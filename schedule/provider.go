@@ -62,6 +62,7 @@ func (s *Scheduler) provide(t *ticket, now time.Time) (done bool, why string) {
 	t.provided, t.prefix = true, nil
 	t.m.Header[bus.HeaderModel] = []string{p.Model}
 	delete(t.m.Header, bus.HeaderFirstByte)
+	delete(t.m.Header, bus.HeaderAlias) // the answer comes as the provider gives it
 	s.counters.Provided++
 	s.link.PublishJSON(bus.EventSubject("provider", t.model), Provided{
 		Request: bus.FirstHeader(t.m.Header, bus.HeaderID), Model: t.model, Provider: p.Engine, As: p.Model, Agent: agents.views[i].record.ID, Time: now,

@@ -57,6 +57,9 @@ type Counters struct {
 	Unbudgeted uint64 // retries that the retry budget did not allow
 	Hedges     uint64 // second attempts beside a slow one
 	HedgesWon  uint64 // of them, gave the answer
+	Aliased    uint64 // requests for an alias
+	Shadows    uint64 // copies sent to another model
+	Unshadowed uint64 // copies that were left out, because there was no room or they can't be made
 	Queued     uint64
 	HandedOver uint64 // to the scheduler at which requests for the model wait
 	Provided   uint64 // requests that went to an outside provider

@@ -29,6 +29,8 @@ type ticket struct {
 	id       string
 	m        *bus.Msg // as it came, with our headers beside the caller's
 	model    string
+	alias    string // under which it was asked for, "" if it was not
+	shadow   bool   // a copy: nobody waits for its answer
 	api      bus.API
 	reply    string
 	framed   bool
@@ -43,6 +45,7 @@ type ticket struct {
 	failure  *bus.Failure // of the last try
 
 	policy    *policy.Policy // in force when it came
+	copies    *policy.Shadow // who gets copies, nil if nobody does
 	step      int            // of the policy that it has come to
 	provided  bool           // the fallback provider has it or had it
 	stepTries int            // used at that step
@@ -83,8 +86,7 @@ func (s *Scheduler) request(m *bus.Msg) {
 	s.counters.Requests++
 	s.budget.request()
 	s.hedges = min(s.hedges+hedgeShare, hedgeMost)
-	s.next++
-	t.id = strconv.FormatUint(s.next, 36)
+	t.id = s.ticketID()
 	if err != nil {
 		s.refuse(t, err)
 		return
@@ -99,7 +101,11 @@ func (s *Scheduler) request(m *bus.Msg) {
 	}
 	s.tickets[t.id] = t
 	s.bytes += t.size
-	s.adopt(t)
+	if err := s.adopt(t); err != nil {
+		s.refuse(t, err)
+		return
+	}
+	s.copyTo(t, now)
 	s.place(t, now, false)
 }
 
@@ -143,6 +149,12 @@ func (s *Scheduler) ticket(m *bus.Msg, now time.Time) (*ticket, *bus.Error) {
 	t.tenant = bus.FirstHeader(h, bus.HeaderTenant)
 	t.band = bus.Priority(h)
 	t.hops, _ = strconv.Atoi(bus.FirstHeader(h, bus.HeaderHops))
+	if t.hops > 0 {
+		t.alias = bus.FirstHeader(h, bus.HeaderAlias)
+	} else {
+		delete(h, bus.HeaderAlias)
+	}
+	delete(h, bus.HeaderShadow)
 	if ms, err := strconv.ParseInt(bus.FirstHeader(h, bus.HeaderQueueMs), 10, 64); err == nil && t.hops > 0 && ms > 0 {
 		t.waited = min(time.Duration(ms)*time.Millisecond, time.Hour)
 	}
@@ -213,8 +225,9 @@ func (t *ticket) exclude(agent string) {
 
 // adopt gives a ticket its policy, which it keeps whatever is applied later, and
 // reads what that policy looks at.
-func (s *Scheduler) adopt(t *ticket) {
+func (s *Scheduler) adopt(t *ticket) *bus.Error {
 	t.policy = s.policies.For(t.model)
+	err := s.resolve(t)
 	t.record = s.decisions.open(t, s.id)
 	// The hashes are for schedulers; an agent need not carry them.
 	t.hashes = t.m.Header[bus.HeaderPrefix]
@@ -230,11 +243,16 @@ func (s *Scheduler) adopt(t *ticket) {
 			}
 		}
 	}
+	return err
 }
 
 // place dispatches a ticket, lets it wait, or refuses it. again tells that it was
 // dispatched before and keeps its turn. s.mu is held.
 func (s *Scheduler) place(t *ticket, now time.Time, again bool) {
+	if t.shadow && again {
+		s.drop(t) // it is not worth a second try
+		return
+	}
 	if t.provided {
 		s.exhausted(t, policy.AllFailed, now) // its body names another model now
 		return
@@ -363,7 +381,9 @@ func (s *Scheduler) send(t *ticket, v *agentView, step int, now time.Time) {
 
 // dispatch sends a ticket to an agent, which accepts or refuses it.
 func (s *Scheduler) dispatch(t *ticket, v *agentView, label string, now time.Time) {
-	s.serve(t, now)
+	if !t.shadow {
+		s.serve(t, now)
+	}
 	t.attempts++
 	t.hedged = false
 	t.n, t.attempt = t.attempts, s.holder.AttemptID(t.id, t.attempts, false)
@@ -410,6 +430,10 @@ func (s *Scheduler) drop(t *ticket) {
 
 // refuse ends a ticket with an error made here.
 func (s *Scheduler) refuse(t *ticket, e *bus.Error) {
+	if t.shadow {
+		s.drop(t)
+		return
+	}
 	s.counters.Rejected[e.Reason]++
 	t.record.end(string(e.Reason))
 	s.holder.Refuse(t.reply, t.id, t.framed, e)
@@ -418,6 +442,10 @@ func (s *Scheduler) refuse(t *ticket, e *bus.Error) {
 
 // relay ends a ticket with what its last try brought.
 func (s *Scheduler) relay(t *ticket) {
+	if t.shadow {
+		s.drop(t)
+		return
+	}
 	s.counters.Rejected[t.failure.Err().Reason]++
 	t.record.end(string(t.failure.Err().Reason))
 	s.holder.Relay(t.reply, t.id, t.framed, *t.failure, max(t.tries, 1))
@@ -426,7 +454,7 @@ func (s *Scheduler) relay(t *ticket) {
 
 // republish hands a ticket over to the other schedulers, as it came.
 func (s *Scheduler) republish(t *ticket, now time.Time) {
-	m := &bus.Msg{Subject: t.m.Subject, Reply: t.reply, Header: t.m.Header, Data: t.m.Data}
+	m := &bus.Msg{Subject: bus.RequestSubject(t.model, t.api), Reply: t.reply, Header: t.m.Header, Data: t.m.Data}
 	for _, name := range []string{bus.HeaderModel, bus.HeaderAPI, bus.HeaderReply, bus.HeaderAttempt, bus.HeaderSched, bus.HeaderLabel, bus.HeaderPredicted, bus.HeaderHops, bus.HeaderFirstByte} {
 		delete(m.Header, name)
 	}

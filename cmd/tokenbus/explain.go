@@ -87,6 +87,9 @@ func writeDecision(w io.Writer, d schedule.Decision) error {
 	}
 	fmt.Fprintf(w, "request    %s\nmodel      %s (%s)\nscheduler  %s\npolicy     %s, version %d\ncame       %s\nqueued     %d ms\noutcome    %s\n",
 		d.Request, d.Model, d.API, d.Scheduler, d.Policy, d.Version, d.Came.Format(time.RFC3339Nano), d.QueuedMS, outcome)
+	if d.Alias != "" {
+		fmt.Fprintf(w, "asked for  %s, an alias\n", d.Alias)
+	}
 	if d.Blocks > 0 {
 		fmt.Fprintf(w, "prompt     %d blocks\n", d.Blocks)
 	}

@@ -174,7 +174,7 @@ func TestPolicyRefused(t *testing.T) {
 		t.Errorf("beside one that does not load: %v", err)
 	}
 	b.check("apply chat.yaml good.yaml", "chat revision 3\ngood revision 4\n")
-	b.fail("rollback chat --to 2", "revision 2 of chat: line 1: hello: unknown key; it is one of models, mode, max_input_tokens, images_max, admit_budget_tokens, max_inflight, max_occupancy_share, shed_if, routing_policy, fallback_chain, fallback_provider\nnothing was changed")
+	b.fail("rollback chat --to 2", "revision 2 of chat: line 1: hello: unknown key; it is one of models, mode, max_input_tokens, images_max, admit_budget_tokens, max_inflight, max_occupancy_share, shed_if, routing_policy, fallback_chain, fallback_provider, split, shadow\nnothing was changed")
 }
 
 // TestPolicyDelete: what is left after a deletion is checked, but what is not valid can
@@ -229,13 +229,15 @@ func TestPolicyPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	if len(blocks) != 3 {
+	names := []string{"whole", "hedge", "split", "shadow", "_default", "chat"}
+	if len(blocks) != len(names) {
 		t.Fatalf("the page has %d documents", len(blocks))
 	}
 	b := &policyBench{t, ""}
 	t.Chdir(t.TempDir())
-	for i, name := range []string{"whole", "_default", "chat"} {
+	for i, name := range names {
 		b.file("p/"+name+".yaml", blocks[i][1])
+		b.check("check p/"+name+".yaml", "p/"+name+".yaml: ok\n")
 	}
-	b.check("check p", "p/_default.yaml: ok\np/chat.yaml: ok\np/whole.yaml: ok\n")
+	b.check("check p/_default.yaml p/chat.yaml p/split.yaml p/whole.yaml", "p/_default.yaml: ok\np/chat.yaml: ok\np/split.yaml: ok\np/whole.yaml: ok\n")
 }

@@ -29,6 +29,8 @@ type fields struct {
 	first     Step
 	chain     []Step
 	provider  *Provider
+	split     []Target
+	shadow    *Shadow
 }
 
 // Problem is one thing that is wrong with a document.
@@ -111,6 +113,8 @@ const (
 	keyRouting  = "routing_policy"
 	keyChain    = "fallback_chain"
 	keyProvider = "fallback_provider"
+	keySplit    = "split"
+	keyShadow   = "shadow"
 
 	keyMaxInputTokens    = "max_input_tokens"
 	keyImagesMax         = "images_max"
@@ -121,7 +125,7 @@ const (
 
 var documentKeys = []string{
 	keyModels, keyMode, keyMaxInputTokens, keyImagesMax, keyAdmitBudgetTokens, keyMaxInflight, keyMaxOccupancyShare,
-	keyShedIf, keyRouting, keyChain, keyProvider,
+	keyShedIf, keyRouting, keyChain, keyProvider, keySplit, keyShadow,
 }
 
 // Bounds of what a document may hold.
@@ -164,8 +168,13 @@ func (r *reader) document(d *Document, v value) {
 			f.chain = r.chain(v)
 		case keyProvider:
 			f.provider = r.provider(v)
+		case keySplit:
+			f.split = r.split(v)
+		case keyShadow:
+			f.shadow = r.shadow(v)
 		}
 	})
+	r.aliased(d, v)
 }
 
 // models reads the list of models. An empty one is an error: the document would

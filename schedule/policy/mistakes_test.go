@@ -20,7 +20,7 @@ func TestMistakes(t *testing.T) {
 		"not YAML":               {"models: [a\nmode: x", "line 2: not valid YAML: while parsing a flow sequence"},
 		"two documents":          {"mode: reserved\n---\nmode: reserved\n", "line 2: a second document begins here; a file holds one policy"},
 		"misspelt key":           {"mode: reserved\nrouting_polcy: {}\n", "line 2: routing_polcy: unknown key, did you mean routing_policy?"},
-		"unknown key":            {"hedging: 3\n", "line 1: hedging: unknown key; it is one of models, mode, max_input_tokens, images_max, admit_budget_tokens, max_inflight, max_occupancy_share, shed_if, routing_policy, fallback_chain, fallback_provider"},
+		"unknown key":            {"hedging: 3\n", "line 1: hedging: unknown key; it is one of models, mode, max_input_tokens, images_max, admit_budget_tokens, max_inflight, max_occupancy_share, shed_if, routing_policy, fallback_chain, fallback_provider, split, shadow"},
 		"upper case":             {"Mode: reserved\n", "line 1: Mode: unknown key, did you mean mode?"},
 		"duplicate key":          {"mode: reserved\nmode: serverless\n", "line 2: mode: the key stands on line 1 already"},
 		"a key that is none":     {"[a]: b\n", "line 1: a key must be a plain name"},
@@ -83,6 +83,14 @@ func TestMistakes(t *testing.T) {
 
 		"provider without model": {"fallback_provider: {engine: openai}\n", "line 1: fallback_provider: model is missing"},
 		"unknown provider":       {"fallback_provider: {engine: opnai, model: m}\n", `line 1: fallback_provider.engine: "opnai" is not one of anthropic, openai, did you mean openai?`},
+		"split is a list":        {"models: [a]\nsplit: [b]\n", "line 2: split: a mapping is needed, not a list"},
+		"split without an alias": {"split: {b: 1}\n", "line 1: split: models is missing: it names the alias that is split"},
+		"split without weights":  {"models: [a]\nsplit: {b: 0}\n", "line 2: split: at least one model needs a weight above 0"},
+		"split with a weight":    {"models: [a]\nsplit: {b: -1}\n", `line 2: split.b: a weight from 0 to 1e+06 is needed, not "-1"`},
+		"split to itself":        {"models: [a]\nsplit: {a: 1}\n", `line 1: split: "a" is the alias itself`},
+		"split and steps":        {"models: [a]\nsplit: {b: 1}\nrouting_policy: {strategy: least-loaded}\n", "line 1: routing_policy: a document with split places nothing itself; the policies of the models that it names hold"},
+		"shadow without a share": {"shadow: {model: m}\n", "line 1: shadow: share is missing"},
+		"shadow in percent":      {"shadow: {model: m, share: 5}\n", `line 1: shadow.share: a number from 0 to 1 is needed, not "5"`},
 		"merging a text":         {"<<: a\nmode: reserved\n", "line 1: << can merge mappings only"},
 	}
 	for name, c := range cases {

@@ -23,6 +23,7 @@ func NewSet(version uint64, docs []*Document) (*Set, error) {
 	}
 	s := Default()
 	s.version, s.models, s.docs = version, make(map[string]*Policy), slices.Clone(docs)
+	s.aliases = make(map[string][]string)
 	builtin := s.global
 	if global != nil {
 		s.global = layer(global.Name, version, builtin, global)
@@ -34,8 +35,15 @@ func NewSet(version uint64, docs []*Document) (*Set, error) {
 			continue
 		}
 		p := layer(d.Name, version, builtin, d, global)
+		var behind []string
+		for _, t := range p.Split {
+			behind = append(behind, t.Model)
+		}
 		for _, m := range d.Models {
 			s.models[m] = p
+			if behind != nil {
+				s.aliases[m] = behind
+			}
 		}
 	}
 	return s, nil
@@ -68,6 +76,22 @@ func check(docs []*Document) (*Document, error) {
 			owners[m] = d.Name
 		}
 	}
+	aliases := make(map[string]bool)
+	for _, d := range docs {
+		for _, m := range d.Models {
+			aliases[m] = aliases[m] || len(d.fields.split) > 0
+		}
+	}
+	for _, d := range docs {
+		for _, t := range d.fields.split {
+			if aliases[t.Model] {
+				problems = append(problems, fmt.Errorf("%s names %q behind its alias, which is an alias itself", d.Name, t.Model))
+			}
+		}
+		if sh := d.fields.shadow; sh != nil && aliases[sh.Model] {
+			problems = append(problems, fmt.Errorf("the shadow of %s is %q, which is an alias; name the model", d.Name, sh.Model))
+		}
+	}
 	return global, errors.Join(problems...)
 }
 
@@ -98,6 +122,7 @@ func layer(name string, version uint64, builtin *Policy, docs ...*Document) *Pol
 		MaxOccupancyShare: get(keyMaxOccupancyShare).admission.MaxOccupancyShare,
 		ShedIf:            get(keyShedIf).admission.ShedIf,
 	}
+	p.Split, p.Shadow = get(keySplit).split, get(keyShadow).shadow
 	p.Steps = append([]Step{get(keyRouting).first}, get(keyChain).chain...)
 	p.seal()
 	return p

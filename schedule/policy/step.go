@@ -14,6 +14,8 @@ type Policy struct {
 	Mode      string
 	Steps     []Step
 	Provider  *Provider // nil if there is none
+	Split     []Target  // of an alias: the models behind it
+	Shadow    *Shadow   // nil if there is none
 	Admission Admission
 	prefix    bool
 	shares    bool
@@ -187,11 +189,15 @@ type Set struct {
 	version uint64
 	global  *Policy
 	models  map[string]*Policy
+	aliases map[string][]string
 	docs    []*Document
 }
 
 // Documents are what the set is made of.
 func (s *Set) Documents() []*Document { return s.docs }
+
+// Aliases are the models behind each alias, in the order of the document.
+func (s *Set) Aliases() map[string][]string { return s.aliases }
 
 // For is the policy of a model.
 func (s *Set) For(model string) *Policy {
