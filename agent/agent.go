@@ -35,7 +35,8 @@ type Agent struct {
 	work    sync.WaitGroup // requests in flight
 	workers chan *job      // taken by goroutines that have finished another request
 
-	srtt smoothed // from dispatch to first byte
+	srtt     smoothed // from dispatch to first byte
+	promises promises
 
 	mu       sync.Mutex
 	record   bus.Record // all but its State and what is measured

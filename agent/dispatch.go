@@ -25,6 +25,7 @@ type job struct {
 	tries   string    // that were used before, and the milliseconds in the queue, as the
 	queueMs string    // dispatch says
 	label   string    // the decision's
+	hits    int       // permille of the prompt that is expected in the engine's cache
 	alias   string    // under which the model was asked for, "" if it was not
 	firstBy time.Time // when the first byte must be here; zero if nobody says
 	tokens  int64     // that it is estimated to take
@@ -55,6 +56,7 @@ func (a *Agent) dispatch(m *bus.Msg) {
 	now := time.Now()
 	j := &job{a: a, m: m, sched: sched, attempt: attempt, model: model, taken: now, tokens: tokens, api: bus.API(bus.FirstHeader(h, bus.HeaderAPI)), stream: bus.FirstHeader(h, bus.HeaderStream) == "1"}
 	j.tries, j.queueMs, j.label = bus.FirstHeader(h, bus.HeaderTries), bus.FirstHeader(h, bus.HeaderQueueMs), bus.FirstHeader(h, bus.HeaderLabel)
+	j.hits = predicted(h)
 	j.alias = bus.FirstHeader(h, bus.HeaderAlias)
 	budget, ok := bus.Budget(h)
 	if !ok {
@@ -161,6 +163,7 @@ func (j *job) finish(o outcome, u bus.Usage) {
 	note := bus.NoteEnd
 	if o == succeeded {
 		note = bus.NoteGood
+		j.a.promises.add(j.hits, u, time.Now())
 	}
 	j.a.notifier.Say(j.sched, j.attempt, note)
 	j.sender.Close()

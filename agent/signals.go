@@ -23,6 +23,11 @@ const (
 	signalSuccess  = "success_rate"
 	signalFailures = "consecutive_failures"
 	signalSRTT     = "srtt"
+
+	// Shares of the prompts that schedulers expected in the engine's prefix cache, and
+	// that were there. No gate looks at them; they tell how far to trust the former.
+	signalPredicted = "predicted_hit_rate"
+	signalCached    = "cached_hit_rate"
 )
 
 // signalsFor is how long a measurement of the engine counts (invariant 11: a stale
@@ -43,10 +48,9 @@ func (a *Agent) describe(r *bus.Record, m measured, now time.Time) {
 	if ms, ok := a.srtt.get(); ok {
 		r.Signals[signalSRTT] = ms
 	}
-	age := now.Sub(m.at)
-	if m.at.IsZero() || age > signalsFor {
-		return
+	if age := now.Sub(m.at); !m.at.IsZero() && age <= signalsFor {
+		r.SignalAgeMS = max(age.Milliseconds(), 0)
+		maps.Copy(r.Signals, m.values)
 	}
-	r.SignalAgeMS = max(age.Milliseconds(), 0)
-	maps.Copy(r.Signals, m.values)
+	a.promises.describe(r.Signals, now)
 }
