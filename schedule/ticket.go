@@ -273,6 +273,7 @@ func (s *Scheduler) exhausted(t *ticket, verdict policy.Verdict, now time.Time) 
 			e.Message += ": " + why
 		}
 		e.Hint = hint
+		s.meters.model(t.model, now).unserved++
 		s.refuse(t, e)
 	}
 }
@@ -358,6 +359,7 @@ func (s *Scheduler) send(t *ticket, v *agentView, step int, now time.Time) {
 // dispatch sends a ticket to an agent, which accepts or refuses it.
 func (s *Scheduler) dispatch(t *ticket, v *agentView, label string, now time.Time) {
 	s.serve(t, now)
+	s.meters.dispatched(t, label, now)
 	h := t.m.Header
 	bus.SetBudget(h, t.until.Sub(now))
 	h[bus.HeaderTries] = []string{strconv.Itoa(t.tries)}

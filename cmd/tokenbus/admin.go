@@ -28,17 +28,21 @@ func newAdmin(ready func() bool) *admin {
 	a := &admin{registry: prometheus.NewRegistry(), ready: ready}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	v := cli.Version()
-	a.gauge("tokenbus_build_info", "Always 1; the labels tell the build.",
-		prometheus.Labels{"version": v.Version, "commit": v.Commit, "go": v.Go, "nats_server": v.NATSServer}, func() float64 { return 1 })
+	a.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "tokenbus_build_info", Help: "Always 1; the labels tell the build.",
+		ConstLabels: prometheus.Labels{"version": v.Version, "commit": v.Commit, "go": v.Go, "nats_server": v.NATSServer},
+	}, func() float64 { return 1 }))
+	a.gauge("tokenbus_ready", "Whether the process can do its work: what /ready says.", func() float64 {
+		if a.ready() {
+			return 1
+		}
+		return 0
+	})
 	return a
 }
 
-func (a *admin) gauge(name, help string, labels prometheus.Labels, f func() float64) {
-	a.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, f))
-}
-
-func (a *admin) counter(name, help string, labels prometheus.Labels, f func() float64) {
-	a.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels}, f))
+func (a *admin) gauge(name, help string, f func() float64) {
+	a.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 }
 
 // serve starts the operator side, if the process has one.
