@@ -48,6 +48,8 @@ func (a *admin) gauge(name, help string, f func() float64) {
 // serve starts the operator side and the listener for Prometheus, if the process has
 // them.
 func (a *admin) serve(p *parts, f processFlags, log *slog.Logger) error {
+	p.look = func() { a.ready() }
+	p.warn = func(err error) { log.Warn("the service manager does not hear this process", "err", err) }
 	if f.MetricsListen != "" {
 		if err := a.listen(p, "metrics", "--metrics-listen", f.MetricsListen, a.metrics(), log); err != nil {
 			return err
