@@ -83,6 +83,11 @@ func TestServes(t *testing.T) {
 		if fleet.Serves("m") {
 			t.Error("a model without an agent")
 		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if err := link.Flush(ctx); err != nil { // the server knows the subscription
+			t.Fatal(err)
+		}
 		if err := link.Data[0].Publish(bus.BeatSubject("r", "a"), data); err != nil {
 			t.Fatal(err)
 		}
