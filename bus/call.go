@@ -44,6 +44,7 @@ type Call struct {
 	sh        *shard
 	token     uint64
 	phase     phase
+	reached   phase  // before it was over, if it ended without an end
 	control   string // of whoever holds the request
 	rival     string // of another attempt that runs beside it, until one of them answers
 	want      uint64 // next sequence number
@@ -57,6 +58,7 @@ type Call struct {
 	lonely    time.Time // since when no scheduler listens; zero if one does
 	resubmit  time.Time // when to publish again; zero if not
 	asked     time.Time // last resend request
+	gap       bool      // frames were asked for again and have not come
 	ackedAt   time.Time
 	tries     int
 	excluded  []string
@@ -74,7 +76,7 @@ func (call *Call) fail(e *Error) {
 	if call.phase == over {
 		return
 	}
-	call.phase, call.err = over, e
+	call.reached, call.phase, call.err = call.phase, over, e
 	call.signal()
 }
 
@@ -217,7 +219,7 @@ func (call *Call) Close() {
 	call.closed = true
 	if call.phase != over {
 		call.cancelHolder()
-		call.phase, call.err = over, Errorf(ReasonCancelled, "the call was closed")
+		call.reached, call.phase, call.err = call.phase, over, Errorf(ReasonCancelled, "the call was closed")
 	}
 	call.detach()
 	call.body, call.queue = nil, nil

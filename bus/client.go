@@ -80,11 +80,12 @@ type shard struct {
 	calls map[uint64]*Call
 }
 
-type clientStats struct{ resends, duplicates, resubmits, strays atomic.Uint64 }
+type clientStats struct{ resends, repaired, duplicates, resubmits, strays atomic.Uint64 }
 
 // ClientStats counts what went on behind the calls' backs.
 type ClientStats struct {
 	Resends    uint64 // gaps that were asked for again
+	Repaired   uint64 // gaps that were filled then
 	Duplicates uint64 // frames dropped because they were here
 	Resubmits  uint64 // requests published again before their first byte
 	Strays     uint64 // frames for calls that are over
@@ -160,7 +161,7 @@ func (c *Client) Active() int { return int(c.active.Load()) }
 // Stats gives the counts so far.
 func (c *Client) Stats() ClientStats {
 	return ClientStats{
-		Resends: c.stats.resends.Load(), Duplicates: c.stats.duplicates.Load(),
+		Resends: c.stats.resends.Load(), Repaired: c.stats.repaired.Load(), Duplicates: c.stats.duplicates.Load(),
 		Resubmits: c.stats.resubmits.Load(), Strays: c.stats.strays.Load(),
 	}
 }

@@ -11,8 +11,8 @@ import (
 // wait in its queues.
 type PeerBeat struct {
 	ID      string
-	Gone    bool           // it says goodbye
-	Waiting map[string]int // by model
+	Gone    bool                // it says goodbye
+	Waiting map[string]int      // by model
 	Aliases map[string][]string // models behind each alias
 }
 

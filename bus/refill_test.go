@@ -149,6 +149,9 @@ func TestFirstFramesLost(t *testing.T) {
 				if n := len(w.all()); n != 1 {
 					t.Errorf("the request ran %d times", n)
 				}
+				if s := w.client.Stats(); s.Repaired == 0 || s.Repaired > s.Resends {
+					t.Errorf("%d gaps were filled, %d asked for", s.Repaired, s.Resends)
+				}
 				call.Close()
 				w.settle(2 * bus.LingerFor)
 			})

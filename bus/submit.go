@@ -15,7 +15,7 @@ func (call *Call) submit(now time.Time) {
 	n := c.next.Add(1)
 	sh := c.shards[n%uint64(len(c.shards))]
 	call.sh, call.token = sh, n
-	call.phase, call.control, call.rival, call.want = submitted, "", "", 1
+	call.phase, call.control, call.rival, call.want, call.gap = submitted, "", "", 1, false
 	call.heard, call.alone, call.resubmit, call.pinged = now, false, time.Time{}, time.Time{}
 	sh.mu.Lock()
 	sh.calls[n] = call

@@ -47,6 +47,7 @@ func (call *Call) take(control string, kind Kind, seq uint64, m *Msg) {
 		return
 	}
 	call.want = seq + 1
+	call.repaired()
 	switch kind {
 	case KindHead, KindWhole:
 		call.cancelAgent(call.rival)
@@ -139,6 +140,7 @@ func (call *Call) askAgain(now time.Time, reconnected bool) {
 			return
 		}
 		call.c.stats.resends.Add(1)
+		call.gap = true
 	}
 	call.asked = now
 	_ = call.sh.nc.Publish(call.control+"."+verbResend+"."+strconv.FormatUint(call.want, 10), nil)

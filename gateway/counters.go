@@ -10,8 +10,8 @@ import (
 // counters count what clients saw.
 type counters struct {
 	active    atomic.Int64
-	cancelled atomic.Uint64 // the client left
-	broken    atomic.Uint64 // after the head
+	cancelled [numPhases]atomic.Uint64 // the client left
+	broken    atomic.Uint64            // after the head
 	classes   [6]atomic.Uint64
 
 	mu       sync.Mutex
@@ -45,7 +45,10 @@ type Counters struct {
 // Counters gives a copy of the counters.
 func (g *Gateway) Counters() Counters {
 	c := &g.counters
-	out := Counters{Active: c.active.Load(), Cancelled: c.cancelled.Load(), Broken: c.broken.Load(), Rejected: make(map[bus.Reason]uint64)}
+	out := Counters{Active: c.active.Load(), Broken: c.broken.Load(), Rejected: make(map[bus.Reason]uint64)}
+	for i := range c.cancelled {
+		out.Cancelled += c.cancelled[i].Load()
+	}
 	for i := range c.classes {
 		out.Answered[i] = c.classes[i].Load()
 	}

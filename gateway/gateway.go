@@ -32,6 +32,7 @@ type Gateway struct {
 	detached *detached
 	leaving  atomic.Bool
 	counters counters
+	meters   *meters
 }
 
 // New makes a gateway on a link that the caller dialled and closes. The address is
@@ -52,6 +53,7 @@ func New(cfg Config, link *bus.Link, listener net.Listener) (*Gateway, error) {
 	if g.fleet, err = bus.WatchFleet(link); err != nil {
 		return nil, err
 	}
+	g.meters = newMeters(g.fleet.Serves)
 	if g.listener = listener; listener == nil {
 		if g.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
 			g.fleet.Close()

@@ -44,6 +44,12 @@ type exchange struct {
 	cancel  context.CancelFunc
 	call    *bus.Call // nil before the request was published
 	patient time.Time // when the write deadline was last moved
+
+	status int       // that the client was told, 0 if none
+	agent  bool      // an agent answered
+	gone   bool      // a write to the client failed
+	first  time.Time // when the first bytes of the body were written
+	last   time.Time // and the last ones
 }
 
 // output is where an answer goes: an [http.ResponseWriter] or the bare connection.
@@ -66,11 +72,13 @@ const (
 	movePatience = 15 * time.Second
 )
 
-func (x *exchange) patience() {
-	if now := time.Now(); now.Sub(x.patient) > movePatience {
+func (x *exchange) patience() time.Time {
+	now := time.Now()
+	if now.Sub(x.patient) > movePatience {
 		x.patient = now
 		_ = x.out.SetWriteDeadline(now.Add(writeStall))
 	}
+	return now
 }
 
 // infer serves one request for a model.
@@ -135,6 +143,7 @@ func (x *exchange) open() (*bus.Head, error) {
 	if err != nil {
 		return nil, x.broken(bus.AsError(err))
 	}
+	x.agent = head.Agent != ""
 	if x.written && (head.Status != http.StatusOK || !isEvents(head.Header)) {
 		return nil, x.misfit(head)
 	}
@@ -214,7 +223,7 @@ func (x *exchange) fields(h http.Header, head *bus.Head) {
 
 // said notes that the head is on its way.
 func (x *exchange) said(status int) {
-	x.written = true
+	x.written, x.status = true, status
 	x.g.counters.status(status)
 }
 
@@ -239,21 +248,30 @@ func (x *exchange) copy() error {
 		if x.sse {
 			x.seen.saw(p)
 		}
-		x.patience()
+		x.last = x.patience()
+		if x.first.IsZero() {
+			x.first = x.last
+		}
 		if _, err := x.out.Write(p); err != nil {
-			return fmt.Errorf("write to the client: %w", err)
+			return x.lost(err)
 		}
 		if x.call.Idle() {
 			if err := x.out.Flush(); err != nil {
-				return fmt.Errorf("write to the client: %w", err)
+				return x.lost(err)
 			}
 		}
 	}
 }
 
+// lost notes that the client takes no more.
+func (x *exchange) lost(err error) error {
+	x.gone = true
+	return fmt.Errorf("write to the client: %w", err)
+}
+
 // refuse answers with an error before anything ran.
 func (x *exchange) refuse(e *bus.Error) error {
-	x.g.counters.rejected(e.Reason)
+	x.refused(e)
 	writeError(x.w, dialectOf(x.route.API), x.id, e)
 	return e
 }
@@ -262,7 +280,6 @@ func (x *exchange) refuse(e *bus.Error) error {
 // own, within a stream as an error event, within anything else by breaking off.
 func (x *exchange) broken(e *bus.Error) error {
 	if x.ctx.Err() != nil || e.Reason == bus.ReasonCancelled && x.written {
-		x.g.counters.cancelled.Add(1)
 		return e
 	}
 	if !x.written {
@@ -279,13 +296,15 @@ func (x *exchange) broken(e *bus.Error) error {
 	return e
 }
 
-// done logs an exchange.
+// done measures and logs an exchange.
 func (x *exchange) done(err error) {
+	now := time.Now()
+	x.observe(err, now)
 	log := x.g.log
 	if !log.Enabled(x.ctx, levelRequest) {
 		return
 	}
-	attrs := []any{"request_id", x.id, "path", x.route.Path, "model", x.model, "stream", x.stream, "duration_ms", time.Since(x.began).Milliseconds()}
+	attrs := []any{"request_id", x.id, "path", x.route.Path, "model", x.model, "stream", x.stream, "duration_ms", now.Sub(x.began).Milliseconds()}
 	if err != nil {
 		attrs = append(attrs, "err", err)
 	}

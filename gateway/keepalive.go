@@ -78,8 +78,10 @@ func (x *exchange) comments() bool {
 
 func (x *exchange) comment() bool {
 	x.patience()
-	if _, err := x.out.Write([]byte(": keep-alive\n\n")); err != nil {
-		return false
+	_, err := x.out.Write([]byte(": keep-alive\n\n"))
+	if err == nil {
+		err = x.out.Flush()
 	}
-	return x.out.Flush() == nil
+	x.gone = err != nil
+	return err == nil
 }

@@ -27,7 +27,7 @@ func TestLayers(t *testing.T) {
 		"github.com/labstack/echo":        {"gateway"},
 		"github.com/alecthomas/kong":      {"cmd"},
 		"go.yaml.in/yaml":                 {"cmd", "schedule/policy"}, // policy documents are its own format
-		"github.com/prometheus/":          {"cmd"},
+		"github.com/prometheus/":          {"cmd", "gateway", "schedule", "agent"},
 		module + "agent/sim":              {"cmd"},
 		module + "schedule/policy":        {"cmd", "schedule"},
 		module + "schedule/queue":         {"schedule"},

@@ -115,6 +115,7 @@ func (s *Scheduler) expect(t *ticket, v *agentView) {
 	}
 	s.index.SetRoom(v.slot, v.record.CacheTokens*bytesPerToken)
 	t.held = s.index.Insert(v.slot, t.prefix)
+	s.meters.expected(t.prefix.Bytes(), t.prefix[:t.held].Bytes())
 	permille := 1000 * t.prefix[:t.held].Bytes() / t.prefix.Bytes()
 	t.m.Header[bus.HeaderPredicted] = []string{strconv.Itoa(permille)}
 	s.gossip.add(v, t.prefix)

@@ -86,6 +86,7 @@ func (s *Scheduler) served(t *ticket, hedged bool, now time.Time) {
 // refused tries the next agent: a refusal never ran and costs no try.
 func (s *Scheduler) refused(t *ticket, note bus.Note, now time.Time) {
 	s.counters.Refusals++
+	s.meters.refusals[note]++
 	delete(t.agent.pending, t.attempt)
 	t.agent.breaker.neutral(t.attempt)
 	t.record.outcome(t.agent.record.ID, string(note))
@@ -175,6 +176,7 @@ func (s *Scheduler) fail(t *ticket, f bus.Failure, now time.Time) {
 		return
 	}
 	s.counters.Retries++
+	s.meters.retries[f.Class]++
 	s.place(t, now, true)
 }
 

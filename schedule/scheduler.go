@@ -45,6 +45,7 @@ type Scheduler struct {
 	up        bool      // the bus was there at the last tick
 	settled   time.Time // when old requests may be touched again
 	counters  Counters
+	meters    meters
 }
 
 // Counters are what a scheduler has done so far.
@@ -85,7 +86,7 @@ func New(cfg Config, link *bus.Link) (*Scheduler, error) {
 	s.policies, s.seed = policy.Default(), xxhash.Sum64String(s.id)|1
 	s.index = prefix.New(cfg.PrefixEntries, blockBytes)
 	s.fleet.left, s.decisions.size = s.index.Purge, cfg.Decisions
-	s.counters.Rejected = make(map[bus.Reason]uint64)
+	s.counters.Rejected, s.meters = make(map[bus.Reason]uint64), newMeters()
 	var err error
 	s.holder, err = bus.NewHolder(link, s.id, bus.HolderHandlers{
 		Notes: s.notes, Failed: s.failed, Cancel: s.cancelled, Ping: s.pinged, Nobody: s.nobody, Gone: s.gone,

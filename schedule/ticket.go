@@ -297,6 +297,7 @@ func (s *Scheduler) exhausted(t *ticket, verdict policy.Verdict, now time.Time) 
 			e.Message += ": " + why
 		}
 		e.Hint = hint
+		s.meters.model(t.model, now).unserved++
 		s.refuse(t, e)
 	}
 }
@@ -383,6 +384,7 @@ func (s *Scheduler) send(t *ticket, v *agentView, step int, now time.Time) {
 func (s *Scheduler) dispatch(t *ticket, v *agentView, label string, now time.Time) {
 	if !t.shadow {
 		s.serve(t, now)
+		s.meters.dispatched(t, label, now)
 	}
 	t.attempts++
 	t.hedged = false

@@ -89,27 +89,11 @@ func (c *agentCmd) Run(ctx context.Context) error {
 	}
 	p := newParts()
 	adm := newAdmin(func() bool { return a.Record().Status == bus.StatusReady })
-	agentMetrics(adm, a)
+	adm.registry.MustRegister(agent.Metrics(a))
+	adm.watchLink(p, link)
 	if err := adm.serve(p, c.processFlags, log); err != nil {
 		link.Close()
 		return p.stop(err)
 	}
 	return runWith(ctx, p, "agent", link, a.Run)
-}
-
-func agentMetrics(m *admin, a *agent.Agent) {
-	labels := map[string]string{"agent": a.Record().ID}
-	m.gauge("tokenbus_agent_active_requests", "Requests that hold a slot.", labels, func() float64 { return float64(a.Record().Active) })
-	m.gauge("tokenbus_agent_capacity_requests", "Slots.", labels, func() float64 { return float64(a.Record().Capacity) })
-	count := func(name, help string, f func(bus.AgentCounts) uint64) {
-		m.counter(name, help, labels, func() float64 { return float64(f(*a.Record().Counters)) })
-	}
-	count("tokenbus_agent_requests_succeeded_total", "Requests that the engine served, over the agent's life.", func(c bus.AgentCounts) uint64 { return c.Succeeded })
-	count("tokenbus_agent_requests_failed_total", "Requests that failed at the engine.", func(c bus.AgentCounts) uint64 { return c.Failed })
-	count("tokenbus_agent_requests_refused_total", "Dispatches refused.", func(c bus.AgentCounts) uint64 { return c.Refused })
-	count("tokenbus_agent_requests_cancelled_total", "Requests whose caller left.", func(c bus.AgentCounts) uint64 { return c.Cancelled })
-	count("tokenbus_agent_client_errors_total", "Requests that the engine answered with a 4xx.", func(c bus.AgentCounts) uint64 { return c.ClientErrors })
-	count("tokenbus_agent_prompt_tokens_total", "Prompt tokens, as the engine counted them.", func(c bus.AgentCounts) uint64 { return c.PromptTokens })
-	count("tokenbus_agent_completion_tokens_total", "Completion tokens, as the engine counted them.", func(c bus.AgentCounts) uint64 { return c.CompletionTokens })
-	count("tokenbus_agent_cached_tokens_total", "Prompt tokens that the engine had cached.", func(c bus.AgentCounts) uint64 { return c.CachedTokens })
 }

@@ -56,7 +56,9 @@ func (c *busCmd) Run(ctx context.Context) error {
 		return p.stop(err)
 	}
 	p.onStop("NATS server", srv.LameDuck)
-	if err := newAdmin(func() bool { return true }).serve(p, c.processFlags, log); err != nil {
+	a := newAdmin(func() bool { return true })
+	a.registry.MustRegister(serverCollector{srv})
+	if err := a.serve(p, c.processFlags, log); err != nil {
 		return p.stop(err)
 	}
 	if c.ServerConfig == "" { // with accounts, nobody is let in without a credential

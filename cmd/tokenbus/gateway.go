@@ -8,8 +8,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/tokenbus/tokenbus/bus"
 	"github.com/tokenbus/tokenbus/cmd/tokenbus/internal/cli"
 	"github.com/tokenbus/tokenbus/gateway"
@@ -92,7 +90,8 @@ func (c *gatewayCmd) Run(ctx context.Context) error {
 	}
 	p := newParts()
 	a := newAdmin(g.Ready)
-	gatewayMetrics(a, g)
+	a.registry.MustRegister(g.Metrics())
+	a.watchLink(p, link)
 	if c.LocalScheduler {
 		if err := c.localScheduler(ctx, p, a, g, log); err != nil {
 			link.Close()
@@ -125,24 +124,8 @@ func (c *gatewayCmd) localScheduler(ctx context.Context, p *parts, a *admin, g *
 	if err := c.startPolicies(p, s, log); err != nil {
 		return err
 	}
-	schedulerMetrics(a, s)
+	a.registry.MustRegister(s.Metrics())
 	g.Client().UseScheduler(s.Take)
 	p.start("scheduler", s.Run)
 	return nil
-}
-
-func gatewayMetrics(a *admin, g *gateway.Gateway) {
-	a.gauge("tokenbus_gateway_active_requests", "Requests under way.", nil, func() float64 { return float64(g.Counters().Active) })
-	a.counter("tokenbus_gateway_cancelled_requests_total", "Requests whose client left.", nil, func() float64 { return float64(g.Counters().Cancelled) })
-	a.counter("tokenbus_gateway_broken_streams_total", "Answers that broke after their head.", nil, func() float64 { return float64(g.Counters().Broken) })
-	for i, class := range []string{"2xx", "3xx", "4xx", "5xx"} {
-		a.counter("tokenbus_gateway_answers_total", "Answers of engines, by class of status.", prometheus.Labels{"class": class},
-			func() float64 { return float64(g.Counters().Answered[i+2]) })
-	}
-	stat := func(name, help string, f func(bus.ClientStats) uint64) {
-		a.counter(name, help, nil, func() float64 { return float64(f(g.Client().Stats())) })
-	}
-	stat("tokenbus_gateway_resends_total", "Gaps in streams that were asked for again.", func(s bus.ClientStats) uint64 { return s.Resends })
-	stat("tokenbus_gateway_duplicates_total", "Frames that came twice and were dropped.", func(s bus.ClientStats) uint64 { return s.Duplicates })
-	stat("tokenbus_gateway_resubmits_total", "Requests published again before their first byte.", func(s bus.ClientStats) uint64 { return s.Resubmits })
 }

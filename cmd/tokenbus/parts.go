@@ -11,6 +11,9 @@ import (
 // the reverse order, each part before the next: a gateway drains while the bus
 // below it still works.
 type parts struct {
+	look func()      // reads the state of what runs; nil if nothing has one
+	warn func(error) // of what does not stop the process; nil: nobody hears it
+
 	mu     sync.Mutex
 	stack  []part
 	failed chan error
@@ -60,13 +63,18 @@ func (p *parts) push(x part) {
 	p.stack = append(p.stack, x)
 }
 
-// wait blocks until ctx ends or a part fails, and then stops all of them.
+// wait blocks until ctx ends or a part fails, and then stops all of them. It tells the
+// service manager that all have started, that they live, and that they stop.
 func (p *parts) wait(ctx context.Context) error {
+	p.tell(notifyReady)
+	stop := p.watchdog() // to the end: a gateway may drain for long
+	defer stop()
 	var first error
 	select {
 	case <-ctx.Done():
 	case first = <-p.failed:
 	}
+	p.tell(notifyStopping)
 	return p.stop(first)
 }
 

@@ -64,33 +64,11 @@ func (c *schedulerCmd) Run(ctx context.Context) error {
 		return p.stop(err)
 	}
 	a := newAdmin(link.Connected)
-	schedulerMetrics(a, s)
+	a.registry.MustRegister(s.Metrics())
+	a.watchLink(p, link)
 	if err := a.serve(p, c.processFlags, log); err != nil {
 		link.Close()
 		return p.stop(err)
 	}
 	return runWith(ctx, p, "scheduler", link, s.Run)
-}
-
-func schedulerMetrics(a *admin, s *schedule.Scheduler) {
-	a.gauge("tokenbus_scheduler_agents", "Agents known.", nil, func() float64 { return float64(s.Agents()) })
-	a.gauge("tokenbus_scheduler_waiting_requests", "Requests that wait for a free slot.", nil, func() float64 { return float64(s.Waiting()) })
-	a.gauge("tokenbus_scheduler_held_requests", "Requests without a first byte yet.", nil, func() float64 { n, _ := s.Held(); return float64(n) })
-	a.gauge("tokenbus_scheduler_held_bytes", "Bytes of their bodies.", nil, func() float64 { _, n := s.Held(); return float64(n) })
-	count := func(name, help string, f func(schedule.Counters) uint64) {
-		a.counter(name, help, nil, func() float64 { return float64(f(s.Counters())) })
-	}
-	count("tokenbus_scheduler_requests_total", "Requests taken.", func(c schedule.Counters) uint64 { return c.Requests })
-	count("tokenbus_scheduler_dispatches_total", "Dispatches to agents.", func(c schedule.Counters) uint64 { return c.Dispatches })
-	count("tokenbus_scheduler_refusals_total", "Dispatches that agents refused.", func(c schedule.Counters) uint64 { return c.Refusals })
-	count("tokenbus_scheduler_accept_timeouts_total", "Dispatches that no agent answered.", func(c schedule.Counters) uint64 { return c.Timeouts })
-	count("tokenbus_scheduler_retries_total", "Tries after a failure.", func(c schedule.Counters) uint64 { return c.Retries })
-	count("tokenbus_scheduler_aliased_total", "Requests that named an alias.", func(c schedule.Counters) uint64 { return c.Aliased })
-	count("tokenbus_scheduler_shadows_total", "Copies of requests that were sent to another model.", func(c schedule.Counters) uint64 { return c.Shadows })
-	count("tokenbus_scheduler_shadows_left_out_total", "Copies that were not sent, for lack of room or because of their form.", func(c schedule.Counters) uint64 { return c.Unshadowed })
-	count("tokenbus_scheduler_hedges_total", "Second attempts beside one whose first byte took long.", func(c schedule.Counters) uint64 { return c.Hedges })
-	count("tokenbus_scheduler_hedges_won_total", "Second attempts that gave the answer.", func(c schedule.Counters) uint64 { return c.HedgesWon })
-	a.gauge("tokenbus_scheduler_policy_version", "Version of the policies in force: the highest revision of those on the bus, or a count of the changes of --policy; 0 is none.", nil, func() float64 { return float64(s.Counters().PolicyVersion) })
-	count("tokenbus_scheduler_policies_rejected_total", "Sets of policies on the bus that were not valid, so that those before stayed in force.", func(c schedule.Counters) uint64 { return c.PolicyRejected })
-	count("tokenbus_scheduler_queued_total", "Requests that had to wait.", func(c schedule.Counters) uint64 { return c.Queued })
 }

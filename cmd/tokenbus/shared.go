@@ -24,9 +24,10 @@ func (f logFlags) logger() (*slog.Logger, error) {
 // processFlags are the flags of every process of a deployment.
 type processFlags struct {
 	logFlags
-	AdminListen string `help:"Address of the operator side: /health, /ready, /metrics. Empty turns it off." default:"" placeholder:"HOST:PORT"`
-	Pprof       bool   `help:"Serve profiles below /debug/pprof on the operator side."`
-	Procs       int    `help:"Threads that run Go code; 0 is a quarter of the cores, at least one: passing work between threads costs more than the work." default:"0"`
+	AdminListen   string `help:"Address of the operator side: /health, /ready, /metrics. Empty turns it off." default:"" placeholder:"HOST:PORT"`
+	MetricsListen string `help:"Address for Prometheus and probes alone: /metrics, /health, /ready, and nothing that changes anything. It may be beyond loopback: whoever reaches it sees the names of models and agents and their load. Empty turns it off." default:"" placeholder:"HOST:PORT"`
+	Pprof         bool   `help:"Serve profiles below /debug/pprof on the operator side."`
+	Procs         int    `help:"Threads that run Go code; 0 is a quarter of the cores, at least one: passing work between threads costs more than the work." default:"0"`
 }
 
 // start prepares the process: the logger, and the runtime for work that is mostly

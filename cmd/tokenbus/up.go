@@ -77,6 +77,7 @@ func (c *upCmd) Run(ctx context.Context) error {
 	}
 	var g *gateway.Gateway
 	adm := newAdmin(func() bool { return g.Ready() })
+	adm.registry.MustRegister(serverCollector{srv})
 	if g, err = c.startParts(ctx, p, srv, engines, adm, log); err != nil {
 		return p.stop(err)
 	}
@@ -150,6 +151,7 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 		}
 		return l, err
 	}
+	var agents []*agent.Agent
 	for _, e := range engines {
 		cfg, err := c.agentFlags.config(e.name, e.url, c.DrainTimeout, log)
 		if err != nil {
@@ -163,9 +165,10 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 		if err != nil {
 			return nil, err
 		}
-		agentMetrics(adm, a)
+		agents = append(agents, a)
 		p.start("agent "+e.name, a.Run)
 	}
+	adm.registry.MustRegister(agent.Metrics(agents...))
 	l, err := link("tokenbus scheduler")
 	if err != nil {
 		return nil, err
@@ -177,7 +180,7 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 	if err := c.startPolicies(p, s, log); err != nil {
 		return nil, err
 	}
-	schedulerMetrics(adm, s)
+	adm.registry.MustRegister(s.Metrics())
 	p.start("scheduler", s.Run)
 	if l, err = link("tokenbus gateway"); err != nil {
 		return nil, err
@@ -186,7 +189,8 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 	if err != nil {
 		return nil, err
 	}
-	gatewayMetrics(adm, g)
+	adm.registry.MustRegister(g.Metrics())
+	adm.watchLink(p, l)
 	g.Client().UseScheduler(s.Take)
 	p.start("gateway", g.Run)
 	return g, nil

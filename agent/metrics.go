@@ -1,0 +1,178 @@
+package agent
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tokenbus/tokenbus/bus"
+)
+
+// Metrics gives what Prometheus is shown of the agents of a process. It is what they
+// say of themselves on the bus: what is unknown or stale is absent (invariant 11).
+func Metrics(agents ...*Agent) prometheus.Collector {
+	return &collector{records: func() []bus.Record {
+		list := make([]bus.Record, 0, len(agents))
+		for _, a := range agents {
+			list = append(list, a.Record())
+		}
+		return list
+	}}
+}
+
+type collector struct{ records func() []bus.Record }
+
+// maxModels bounds the models that are named of one agent (invariant 10).
+const maxModels = 128
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc("tokenbus_agent_"+name, help, append([]string{"agent"}, labels...), nil)
+}
+
+var (
+	descInfo   = desc("info", "Always 1; the labels tell what the agent is.", "region", "machine", "engine", "engine_version", "gpu_model", "version")
+	descModel  = desc("model_info", "Always 1; one for each model that the agent serves.", "model")
+	descStatus = desc("status", "1 for the status that the agent has, 0 for the others.", "status")
+	descUp     = desc("engine_up", "Whether the engine is well.")
+
+	descActive   = desc("active_requests", "Requests that hold a slot.")
+	descCapacity = desc("capacity_requests", "Slots.")
+	descTokens   = desc("active_tokens", "Prompts and expected output of the active requests, estimated.")
+	descRoom     = desc("engine_cache_tokens", "Room of the engine's prefix cache.")
+	descAge      = desc("signals_age_seconds", "Age of the oldest measurement of the engine that is shown.")
+)
+
+// counters are the lifetime counters of a record.
+var counters = []struct {
+	desc *prometheus.Desc
+	get  func(*bus.AgentCounts) uint64
+}{
+	{desc("requests_succeeded_total", "Requests that the engine served, over the agent's life."), func(c *bus.AgentCounts) uint64 { return c.Succeeded }},
+	{desc("requests_failed_total", "Requests that failed at the engine."), func(c *bus.AgentCounts) uint64 { return c.Failed }},
+	{desc("requests_refused_total", "Dispatches refused."), func(c *bus.AgentCounts) uint64 { return c.Refused }},
+	{desc("requests_cancelled_total", "Requests whose caller left."), func(c *bus.AgentCounts) uint64 { return c.Cancelled }},
+	{desc("client_errors_total", "Requests that the engine answered with a 4xx."), func(c *bus.AgentCounts) uint64 { return c.ClientErrors }},
+	{desc("prompt_tokens_total", "Prompt tokens, as the engine counted them."), func(c *bus.AgentCounts) uint64 { return c.PromptTokens }},
+	{desc("completion_tokens_total", "Completion tokens, as the engine counted them."), func(c *bus.AgentCounts) uint64 { return c.CompletionTokens }},
+	{desc("cached_tokens_total", "Prompt tokens that the engine had cached."), func(c *bus.AgentCounts) uint64 { return c.CachedTokens }},
+}
+
+// signals are the measurements of a record by their names there. A share in percent
+// is shown as a fraction, milliseconds as seconds.
+var signals = map[string]struct {
+	desc  *prometheus.Desc
+	scale float64
+}{
+	"kv_cache_utilization": {desc("engine_kv_cache_utilization_ratio", "Share of the engine's KV cache in use."), 1},
+	"running_requests":     {desc("engine_running_requests", "Requests that the engine runs."), 1},
+	"waiting_requests":     {desc("engine_waiting_requests", "Requests that wait in the engine."), 1},
+	"avg_ttft_seconds":     {desc("engine_ttft_average_seconds", "Mean time to the first token at the engine, within the window."), 1},
+	"p90_ttft_seconds":     {desc("engine_ttft_p90_seconds", "The same, 90th percentile."), 1},
+	"avg_itl_seconds":      {desc("engine_itl_average_seconds", "Mean time between two tokens at the engine, within the window."), 1},
+	"p90_itl_seconds":      {desc("engine_itl_p90_seconds", "The same, 90th percentile."), 1},
+	"prefix_hit_rate":      {desc("engine_prefix_hit_ratio", "Share of the prompt tokens that the engine had cached, within the window."), 1},
+	"preemption_rate":      {desc("engine_preemptions_per_second", "Preemptions of the engine, within the window."), 1},
+
+	"success_rate":         {desc("success_ratio", "Share of the finished requests of the last minute that succeeded."), 1},
+	"consecutive_failures": {desc("consecutive_failures", "Failures since the last success."), 1},
+	"srtt":                 {desc("smoothed_first_byte_seconds", "Smoothed time from dispatch to first byte."), 1e-3},
+	"predicted_hit_rate":   {desc("prefix_predicted_hit_ratio", "Share of the prompts that the schedulers expected in the engine's cache."), 1},
+	"cached_hit_rate":      {desc("prefix_cached_hit_ratio", "Share of the same prompts that the engine says it had cached."), 1},
+
+	"gpu_temperature_c":     {desc("gpu_temperature_celsius", "Temperature of the hottest GPU."), 1},
+	"gpu_util_percent":      {desc("gpu_utilization_ratio", "Share of the time in which the GPUs work."), 1e-2},
+	"gpu_vram_used_percent": {desc("gpu_memory_used_ratio", "Share of the memory of the GPUs in use."), 1e-2},
+	"memory_used_percent":   {desc("memory_used_ratio", "Share of the machine's memory in use."), 1e-2},
+	"cpu_usage_percent":     {desc("cpu_usage_ratio", "Share of the machine's processor time in use."), 1e-2},
+}
+
+// ofEngine are the signals that come from the engine and become stale.
+var ofEngine = func() map[string]bool {
+	m := make(map[string]bool)
+	for name, s := range signals {
+		m[name] = strings.Contains(s.desc.String(), `"tokenbus_agent_engine_`)
+	}
+	return m
+}()
+
+// statuses are those that an agent can show.
+var statuses = []bus.Status{bus.StatusStarting, bus.StatusReady, bus.StatusDraining}
+
+// Describe implements [prometheus.Collector].
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descInfo, descModel, descStatus, descUp, descActive, descCapacity, descTokens, descRoom, descAge} {
+		ch <- d
+	}
+	for _, c := range counters {
+		ch <- c.desc
+	}
+	for _, s := range signals {
+		ch <- s.desc
+	}
+}
+
+// Collect implements [prometheus.Collector].
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	for _, r := range c.records() {
+		collect(ch, &r, time.Now())
+	}
+}
+
+func collect(ch chan<- prometheus.Metric, r *bus.Record, now time.Time) {
+	id := clean(r.ID)
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{id}, labels...)...)
+	}
+	gauge(descInfo, 1, clean(r.Region), clean(r.Machine), clean(r.Engine), clean(r.EngineVersion), clean(r.GPUModel), clean(r.Version))
+	for _, name := range modelNames(r.Models) {
+		gauge(descModel, 1, name)
+	}
+	for _, s := range statuses {
+		gauge(descStatus, fact(r.Status == s), string(s))
+	}
+	gauge(descUp, fact(r.EngineHealth == "ok"))
+	gauge(descActive, float64(r.Active))
+	gauge(descCapacity, float64(r.Capacity))
+	gauge(descTokens, float64(r.State.Tokens))
+	if r.CacheTokens > 0 {
+		gauge(descRoom, float64(r.CacheTokens))
+	}
+	if r.Counters != nil {
+		for _, c := range counters {
+			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.get(r.Counters)), id)
+		}
+	}
+	engine := false
+	for name, v := range r.Signals {
+		if s, ok := signals[name]; ok {
+			gauge(s.desc, v*s.scale)
+			engine = engine || ofEngine[name]
+		}
+	}
+	if engine {
+		gauge(descAge, (time.Duration(r.SignalAgeMS)*time.Millisecond + max(now.Sub(r.Seen), 0)).Seconds())
+	}
+}
+
+// modelNames are the names that are shown, each once.
+func modelNames(models []bus.Model) []string {
+	names := make([]string, 0, len(models))
+	for _, m := range models {
+		names = append(names, clean(m.ID))
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	return names[:min(len(names), maxModels)]
+}
+
+// clean makes a text a label, which must be valid UTF-8.
+func clean(s string) string { return strings.ToValidUTF8(s, "�") }
+
+func fact(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}
