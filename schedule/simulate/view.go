@@ -16,7 +16,6 @@ type view struct {
 	tokens  int64 // likewise
 	pending int   // requests on their way to it
 	coming  int64 // their tokens
-	told    time.Duration
 	tried   time.Duration
 	agent   policy.Agent
 }
