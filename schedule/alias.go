@@ -82,6 +82,7 @@ func (s *Scheduler) copyTo(t *ticket, now time.Time) {
 	h[bus.HeaderReply] = []string{c.reply}
 	s.tickets[c.id] = c
 	s.dispatch(c, p.views[i], c.policy.Name+"/shadow/"+c.policy.Steps[0].Strategy.String(), now)
+	c.m.Data = nil // it is never sent again, and only what is counted may be kept (invariant 10)
 }
 
 // ticketID makes a new one.

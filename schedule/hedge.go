@@ -65,7 +65,9 @@ func (s *Scheduler) tickHedge(t *ticket, now time.Time) {
 	v.breaker.sent(h.attempt)
 	v.tried = now
 	delete(t.m.Header, bus.HeaderPredicted) // the index does not hear of it
-	s.address(t, t.tries+1, t.policy.Label(min(t.step, len(t.policy.Steps)-1))+"/hedge", now)
+	label := t.policy.Label(min(t.step, len(t.policy.Steps)-1)) + "/hedge"
+	s.meters.dispatched(t, label, now)
+	s.address(t, t.tries+1, label, now)
 	if err := s.holder.Dispatch(t.m, v.record.ID, h.epoch, t.id, h.attempt, h.n); err != nil {
 		s.log.Debug("hedge not sent", "attempt", h.attempt, "err", err)
 	}

@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -456,8 +457,9 @@ func (s *Scheduler) relay(t *ticket) {
 
 // republish hands a ticket over to the other schedulers, as it came.
 func (s *Scheduler) republish(t *ticket, now time.Time) {
-	m := &bus.Msg{Subject: bus.RequestSubject(t.model, t.api), Reply: t.reply, Header: t.m.Header, Data: t.m.Data}
-	for _, name := range []string{bus.HeaderModel, bus.HeaderAPI, bus.HeaderReply, bus.HeaderAttempt, bus.HeaderSched, bus.HeaderLabel, bus.HeaderPredicted, bus.HeaderHops, bus.HeaderFirstByte} {
+	// Under its alias, if it has one, which the next scheduler takes for a model again.
+	m := &bus.Msg{Subject: bus.RequestSubject(cmp.Or(t.alias, t.model), t.api), Reply: t.reply, Header: t.m.Header, Data: t.m.Data}
+	for _, name := range []string{bus.HeaderModel, bus.HeaderAPI, bus.HeaderReply, bus.HeaderAttempt, bus.HeaderSched, bus.HeaderLabel, bus.HeaderPredicted, bus.HeaderHops, bus.HeaderFirstByte, bus.HeaderAlias} {
 		delete(m.Header, name)
 	}
 	t.restore(m.Header)
