@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"iter"
 	"math"
 	"sync/atomic"
 	"time"
@@ -9,33 +10,63 @@ import (
 // historySeconds is how far back finished requests count.
 const historySeconds = 60
 
+// lastMinute keeps a value for each of the last historySeconds seconds. It begins with
+// its first second.
+type lastMinute[T any] struct {
+	began   time.Time
+	seconds [historySeconds]struct {
+		number int64 // of the second, since it began
+		value  T
+	}
+}
+
+// second counts from the first one.
+func (l *lastMinute[T]) second(now time.Time) int64 {
+	if l.began.IsZero() {
+		l.began = now
+	}
+	return int64(now.Sub(l.began) / time.Second)
+}
+
+// at gives the value of this second, to be changed.
+func (l *lastMinute[T]) at(now time.Time) *T {
+	n := l.second(now)
+	e := &l.seconds[n%historySeconds]
+	if e.number != n {
+		var none T
+		e.number, e.value = n, none
+	}
+	return &e.value
+}
+
+// all goes through the values that still count.
+func (l *lastMinute[T]) all(now time.Time) iter.Seq[*T] {
+	n := l.second(now)
+	return func(yield func(*T) bool) {
+		for i := range l.seconds {
+			if e := &l.seconds[i]; n-e.number < historySeconds && !yield(&e.value) {
+				return
+			}
+		}
+	}
+}
+
 // history is how an agent's last requests ended. The lock of the slots guards it.
 type history struct {
-	began    time.Time
-	seconds  [historySeconds]ended // by the second, modulo their number
-	failures int                   // since the last success
+	last     lastMinute[ended]
+	failures int // since the last success
 }
 
 // ended counts the requests that ended within one second.
-type ended struct {
-	second    int64 // since the history began
-	good, bad uint32
-}
+type ended struct{ good, bad uint32 }
 
 func (h *history) add(o outcome, now time.Time) {
-	if o != succeeded && o != failed {
-		return
-	}
-	second := int64(now.Sub(h.began) / time.Second)
-	e := &h.seconds[second%historySeconds]
-	if e.second != second {
-		*e = ended{second: second}
-	}
-	if o == succeeded {
-		e.good++
+	switch o {
+	case succeeded:
+		h.last.at(now).good++
 		h.failures = 0
-	} else {
-		e.bad++
+	case failed:
+		h.last.at(now).bad++
 		h.failures++
 	}
 }
@@ -43,13 +74,10 @@ func (h *history) add(o outcome, now time.Time) {
 // successRate is the share of the finished requests that succeeded; ok is false if
 // none finished.
 func (h *history) successRate(now time.Time) (rate float64, ok bool) {
-	second := int64(now.Sub(h.began) / time.Second)
 	var good, bad uint64
-	for _, e := range h.seconds {
-		if second-e.second < historySeconds {
-			good += uint64(e.good)
-			bad += uint64(e.bad)
-		}
+	for e := range h.last.all(now) {
+		good += uint64(e.good)
+		bad += uint64(e.bad)
 	}
 	return float64(good) / float64(good+bad), good+bad > 0
 }

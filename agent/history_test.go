@@ -7,7 +7,7 @@ import (
 
 // What finished within the last minute counts, and cancels, 4xx and refusals do not.
 func TestHistory(t *testing.T) {
-	h := history{began: at(0)}
+	var h history
 	if _, ok := h.successRate(at(0)); ok {
 		t.Error("invariant 11: a rate of nothing")
 	}

@@ -59,8 +59,8 @@ var counters = []struct {
 	{desc("cached_tokens_total", "Prompt tokens that the engine had cached."), func(c *bus.AgentCounts) uint64 { return c.CachedTokens }},
 }
 
-// signals are the measurements of a record by their names there. A share in percent
-// is shown as a fraction, milliseconds as seconds.
+// signals are the measurements of a record by their names there. Milliseconds are
+// shown as seconds.
 var signals = map[string]struct {
 	desc  *prometheus.Desc
 	scale float64
@@ -80,12 +80,6 @@ var signals = map[string]struct {
 	"srtt":                 {desc("smoothed_first_byte_seconds", "Smoothed time from dispatch to first byte."), 1e-3},
 	"predicted_hit_rate":   {desc("prefix_predicted_hit_ratio", "Share of the prompts that the schedulers expected in the engine's cache."), 1},
 	"cached_hit_rate":      {desc("prefix_cached_hit_ratio", "Share of the same prompts that the engine says it had cached."), 1},
-
-	"gpu_temperature_c":     {desc("gpu_temperature_celsius", "Temperature of the hottest GPU."), 1},
-	"gpu_util_percent":      {desc("gpu_utilization_ratio", "Share of the time in which the GPUs work."), 1e-2},
-	"gpu_vram_used_percent": {desc("gpu_memory_used_ratio", "Share of the memory of the GPUs in use."), 1e-2},
-	"memory_used_percent":   {desc("memory_used_ratio", "Share of the machine's memory in use."), 1e-2},
-	"cpu_usage_percent":     {desc("cpu_usage_ratio", "Share of the machine's processor time in use."), 1e-2},
 }
 
 // ofEngine are the signals that come from the engine and become stale.

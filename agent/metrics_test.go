@@ -43,14 +43,14 @@ func TestMetrics(t *testing.T) {
 	r := bus.Record{
 		State: bus.State{ID: "a", Status: bus.StatusReady, Active: 3, Capacity: 8, Tokens: 70}, EngineHealth: "ok", CacheTokens: 1000,
 		Counters:    &bus.AgentCounts{Succeeded: 5, CachedTokens: 7},
-		Signals:     map[string]float64{"srtt": 250, "kv_cache_utilization": 0.5, "gpu_util_percent": 90, "gpu_temperature_c": 61, "made_up": 1},
+		Signals:     map[string]float64{"srtt": 250, "kv_cache_utilization": 0.5, "made_up": 1},
 		SignalAgeMS: 2000, Seen: now.Add(-time.Second),
 	}
 	got := shown(t, r)
 	for name, want := range map[string]float64{
 		"active_requests": 3, "capacity_requests": 8, "active_tokens": 70, "engine_up": 1, "engine_cache_tokens": 1000,
 		"requests_succeeded_total": 5, "requests_failed_total": 0, "cached_tokens_total": 7, "smoothed_first_byte_seconds": 0.25,
-		"engine_kv_cache_utilization_ratio": 0.5, "gpu_utilization_ratio": 0.9, "gpu_temperature_celsius": 61,
+		"engine_kv_cache_utilization_ratio": 0.5,
 	} {
 		if v := got[name]; len(v) != 1 || v[0] != want {
 			t.Errorf("%s is %v, want %v", name, v, want)
@@ -59,7 +59,7 @@ func TestMetrics(t *testing.T) {
 	if age := got["signals_age_seconds"]; len(age) != 1 || age[0] < 3 {
 		t.Errorf("the measurements are %v s old, want at least 3", age)
 	}
-	for _, absent := range []string{"engine_running_requests", "gpu_memory_used_ratio", "cpu_usage_ratio", "success_ratio", "model_info"} {
+	for _, absent := range []string{"engine_running_requests", "engine_prefix_hit_ratio", "prefix_cached_hit_ratio", "success_ratio", "model_info"} {
 		if v, ok := got[absent]; ok {
 			t.Errorf("%s is %v without a measurement", absent, v)
 		}

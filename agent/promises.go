@@ -13,15 +13,12 @@ import (
 // the last minute and for which a scheduler said what it expects.
 type promises struct {
 	mu      sync.Mutex
-	began   time.Time
-	seconds [historySeconds]promised // by the second, modulo their number
-	reports bool                     // the engine says how many tokens were cached
+	last    lastMinute[promised]
+	reports bool // the engine says how many tokens were cached
 }
 
-type promised struct {
-	second                    int64 // since began
-	prompt, predicted, cached float64
-}
+// promised counts tokens.
+type promised struct{ prompt, predicted, cached float64 }
 
 // notPredicted is the prediction for a request of which no scheduler said anything.
 const notPredicted = -1
@@ -43,14 +40,7 @@ func (p *promises) add(permille int, u bus.Usage, now time.Time) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.began.IsZero() {
-		p.began = now
-	}
-	second := int64(now.Sub(p.began) / time.Second)
-	e := &p.seconds[second%historySeconds]
-	if e.second != second {
-		*e = promised{second: second}
-	}
+	e := p.last.at(now)
 	e.prompt += float64(u.Prompt)
 	e.predicted += float64(u.Prompt) * float64(permille) / 1000
 	e.cached += float64(min(u.Cached, u.Prompt))
@@ -63,17 +53,11 @@ func (p *promises) add(permille int, u bus.Usage, now time.Time) {
 func (p *promises) describe(signals map[string]float64, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.began.IsZero() {
-		return
-	}
 	var sum promised
-	second := int64(now.Sub(p.began) / time.Second)
-	for _, e := range p.seconds {
-		if second-e.second < historySeconds {
-			sum.prompt += e.prompt
-			sum.predicted += e.predicted
-			sum.cached += e.cached
-		}
+	for e := range p.last.all(now) {
+		sum.prompt += e.prompt
+		sum.predicted += e.predicted
+		sum.cached += e.cached
 	}
 	if sum.prompt == 0 {
 		return

@@ -25,7 +25,7 @@ type slots struct {
 func newSlots(id, epoch string, capacity int) *slots {
 	return &slots{
 		state:   bus.State{ID: id, Epoch: epoch, Status: bus.StatusStarting, Capacity: capacity},
-		history: history{began: time.Now()}, changed: func() {},
+		changed: func() {},
 	}
 }
 

@@ -119,7 +119,17 @@ func (c *policyCmd) check(context.Context, *bus.Link) error {
 
 // apply puts files, after it has checked what would be there then.
 func (c *policyCmd) apply(ctx context.Context, link *bus.Link) error {
-	files, err := policyFiles(c.Args)
+	docs, err := readPolicies(c.Args)
+	if err != nil {
+		return unchanged(err)
+	}
+	return c.put(ctx, link, docs)
+}
+
+// readPolicies reads files and directories, each document by itself. The error joins
+// everything that is wrong with any of them.
+func readPolicies(paths []string) ([]*policy.Document, error) {
+	files, err := policyFiles(paths)
 	problems := []error{err}
 	var docs []*policy.Document
 	for _, f := range files {
@@ -127,10 +137,7 @@ func (c *policyCmd) apply(ctx context.Context, link *bus.Link) error {
 		problems = append(problems, err)
 		docs = append(docs, d)
 	}
-	if err := errors.Join(problems...); err != nil {
-		return unchanged(err)
-	}
-	return c.put(ctx, link, docs)
+	return docs, errors.Join(problems...)
 }
 
 // unchanged adds to an error that it came before anything was put.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -47,15 +46,8 @@ func (f schedulerFlags) startPolicies(p *parts, s *schedule.Scheduler, log *slog
 
 // loadPolicies reads files and directories as one set.
 func loadPolicies(paths []string) ([]*policy.Document, error) {
-	files, err := policyFiles(paths)
-	problems := []error{err}
-	var docs []*policy.Document
-	for _, f := range files {
-		d, err := parseFile(f)
-		problems = append(problems, err)
-		docs = append(docs, d)
-	}
-	if err := errors.Join(problems...); err != nil {
+	docs, err := readPolicies(paths)
+	if err != nil {
 		return nil, err
 	}
 	_, err = policy.NewSet(0, docs)
