@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -37,6 +38,9 @@ type Agent struct {
 
 	srtt     smoothed // from dispatch to first byte
 	promises promises
+	heard    heard
+	claimed  claimed
+	orders   orders
 
 	mu       sync.Mutex
 	record   bus.Record // all but its State and what is measured
@@ -61,11 +65,11 @@ func New(cfg Config, link *bus.Link) (*Agent, error) {
 		jobs: make(map[*job]struct{}), seen: make(map[string]bool),
 	}
 	a.record = bus.Record{
-		Engine: "openai", Provider: cfg.Provider, EngineHealth: "starting", Version: cfg.Version, Region: cfg.Region, Machine: cfg.Machine,
+		Engine: "openai", Provider: cfg.Provider, EngineHealth: bus.HealthStarting, Version: cfg.Version, Region: cfg.Region, Machine: cfg.Machine,
 		Organization: cfg.Organization, Tags: cfg.Tags, GPUModel: cfg.GPUModel, Started: time.Now(),
 	}
 	a.slots = newSlots(cfg.ID, a.epoch, cfg.Capacity)
-	a.slots.changed = a.beatSoon
+	a.slots.slow, a.slots.changed = cfg.SlowStart, a.beatSoon
 	a.notifier = bus.NewNotifier(link, a.slots.now)
 	var err error
 	if a.engine, err = newEngine(cfg); err != nil {
@@ -84,10 +88,19 @@ func (a *Agent) Active() int { return a.slots.active() }
 // acknowledged.
 func (a *Agent) Streams() int { return a.responder.Streams() }
 
-// Run serves until ctx ends, then drains: it refuses new work, finishes what it
-// has within the drain timeout, takes its record back and returns.
+// Run serves until ctx ends, then drains: it refuses new work, finishes what it has
+// within the drain timeout, takes its record back and returns. It returns an error at
+// once if another process serves under the same id, and it drains and returns an error
+// if one has taken the id over while this one could not be reached.
 func (a *Agent) Run(ctx context.Context) error {
 	defer a.engine.close()
+	ctx, lost := context.WithCancelCause(ctx)
+	defer lost(nil)
+	unclaim, err := a.claim(ctx, lost)
+	if err != nil {
+		return err
+	}
+	defer unclaim()
 	// What the work needs outlives ctx by the drain.
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -98,40 +111,54 @@ func (a *Agent) Run(ctx context.Context) error {
 	background(a.notifier.Run)
 
 	a.restore(run)
+	a.readOrder(run)
 	background(a.probe)
 	background(a.beat)
 	background(a.keepRecord)
 	background(a.watchJobs)
+	background(a.keepClaim)
+	background(a.followOrders)
 	if a.cfg.MetricsInterval > 0 {
 		background(a.watchEngine)
 	}
-
-	req, err := a.link.Subscribe(a.link.Data[0], bus.DispatchSubject(a.cfg.ID, a.epoch), "", a.dispatch)
-	if err == nil {
-		var poll interface{ Unsubscribe() error }
-		poll, err = a.link.Subscribe(a.link.Control, bus.PollSubject, "", func(*bus.Msg) { a.beatNow(true) })
-		if err == nil {
-			var svc *bus.Service
-			if svc, err = a.announce(); err == nil {
-				<-ctx.Done()
-				a.drain(run)
-				svc.Stop()
-			}
-			_ = poll.Unsubscribe()
-		}
-		_ = req.Unsubscribe()
-	}
+	err = a.serve(ctx, run)
 	a.abortAll()
 	a.work.Wait()
 	stop()
 	_ = bg.Wait()
 	a.leave(context.WithoutCancel(ctx))
+	if cause := context.Cause(ctx); err == nil && errors.Is(cause, ErrHeld) {
+		return cause
+	}
 	return err
+}
+
+// serve takes dispatches until ctx ends, and drains.
+func (a *Agent) serve(ctx, run context.Context) error {
+	req, err := a.link.Subscribe(a.link.Data[0], bus.DispatchSubject(a.cfg.ID, a.epoch), "", a.dispatch)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = req.Unsubscribe() }()
+	poll, err := a.link.Subscribe(a.link.Control, bus.PollSubject, "", func(*bus.Msg) { a.beatNow(true) })
+	if err != nil {
+		return err
+	}
+	defer func() { _ = poll.Unsubscribe() }()
+	svc, err := a.announce()
+	if err != nil {
+		return err
+	}
+	defer svc.Stop()
+	<-ctx.Done()
+	a.drain(run)
+	return nil
 }
 
 // drain waits until the work in flight is done and its ends were acknowledged.
 func (a *Agent) drain(ctx context.Context) {
-	a.setDraining(true, true)
+	a.slots.update(func(s *slots) { s.stopping = true })
+	a.beatNow(true)
 	if n := a.Active(); n > 0 {
 		a.log.Info("draining", "active", n, "timeout", a.cfg.DrainTimeout)
 	}
@@ -146,37 +173,6 @@ func (a *Agent) drain(ctx context.Context) {
 	}
 	a.work.Wait()
 	a.responder.Settle(ctx)
-}
-
-func (a *Agent) setDraining(on, stopping bool) {
-	a.slots.update(func(s *slots) {
-		s.stopping = s.stopping || stopping
-		s.draining = on || s.stopping
-	})
-	a.beatNow(true)
-}
-
-// announce makes the agent a micro service with its commands.
-func (a *Agent) announce() (*bus.Service, error) {
-	state := func() any { return a.snapshot() }
-	cmd := func(verb string, f func()) bus.Command {
-		return bus.Command{Name: verb, Subject: bus.CommandSubject(a.cfg.ID, verb), Run: func([]byte) (any, error) {
-			f()
-			return state(), nil
-		}}
-	}
-	return a.link.Announce("tokenbus-agent", a.cfg.Version, "Tokenbus agent beside one engine",
-		map[string]string{"id": a.cfg.ID, "epoch": a.epoch, "region": a.cfg.Region},
-		cmd("ping", func() {}),
-		cmd("drain", func() {
-			a.setDraining(true, false)
-			a.event("agent", map[string]any{"agent": a.cfg.ID, "draining": true})
-		}),
-		cmd("resume", func() {
-			a.setDraining(false, false)
-			a.event("agent", map[string]any{"agent": a.cfg.ID, "draining": false})
-		}),
-	)
 }
 
 func (a *Agent) event(kind string, doc any) { a.link.PublishJSON(bus.EventSubject(kind, ""), doc) }

@@ -18,6 +18,7 @@ func (a *Agent) snapshot() bus.Record {
 	a.mu.Unlock()
 	r.State, r.Counters, r.Seen = state, &counts, time.Now()
 	r.Full = true
+	a.slots.describe(&r)
 	a.describe(&r, m, r.Seen)
 	return r
 }
@@ -94,6 +95,7 @@ func (a *Agent) keepRecord(ctx context.Context) error {
 		case <-refresh.C:
 		case <-flush.C:
 			a.saveCounters(ctx)
+			a.keepOrder()
 			continue
 		}
 		err := a.link.PutJSON(ctx, bus.BucketAgents, bus.RecordKey(a.cfg.ID), a.snapshot())
@@ -169,6 +171,6 @@ func (a *Agent) leave(ctx context.Context) {
 		_ = a.link.Control.Publish(bus.BeatSubject(a.cfg.Region, a.cfg.ID), b)
 	}
 	a.saveCounters(ctx)
-	_ = a.link.DeleteKey(ctx, bus.BucketAgents, bus.RecordKey(a.cfg.ID))
+	_ = a.link.DeleteRecord(ctx, a.cfg.ID, a.epoch)
 	_ = a.link.Flush(ctx)
 }

@@ -21,7 +21,7 @@ type Config struct {
 	// Provider names the outside provider at EngineURL, openai or anthropic, which gets
 	// requests only where a policy says so; empty: it is an engine of the fleet.
 	Provider string
-	Capacity int // requests at one time
+	Capacity int // requests at one time; 0: what the engine states, or 64
 
 	Region       string
 	Machine      string
@@ -34,6 +34,10 @@ type Config struct {
 	IdleTimeout     time.Duration // silence of the engine within a stream that ends it
 	StallTimeout    time.Duration // how long a caller may leave its window full
 	ProbeInterval   time.Duration // between health probes
+	ProbeTimeout    time.Duration // of one probe
+	ProbeFailures   int           // probes in a row without a good answer after which the engine counts as ill
+	Warmup          time.Duration // until its first answer, an engine that was ready may leave probes unanswered for so long: it compiles
+	SlowStart       time.Duration // in which the capacity of a new or recovered engine grows to its whole; 0: at once
 	MetricsInterval time.Duration // between looks at the engine's metrics; 0: none
 	FlushInterval   time.Duration // between writes of the lifetime counters
 
@@ -45,9 +49,10 @@ type Config struct {
 // Default is the configuration that everything not set falls back to.
 func Default() Config {
 	return Config{
-		Capacity: 64, Region: "local",
+		Region:       "local",
 		DrainTimeout: 10 * time.Minute, IdleTimeout: 5 * time.Minute, StallTimeout: time.Minute,
-		ProbeInterval: time.Second, MetricsInterval: time.Second, FlushInterval: 5 * time.Second,
+		ProbeInterval: time.Second, ProbeTimeout: 3 * time.Second, ProbeFailures: 3, Warmup: 5 * time.Minute,
+		MetricsInterval: time.Second, FlushInterval: 5 * time.Second,
 	}
 }
 
@@ -75,15 +80,23 @@ func (c Config) Validate() error {
 	if c.Provider != "" && c.Provider != providerOpenAI && c.Provider != providerAnthropic {
 		bad("provider", "%q is neither openai nor anthropic", c.Provider)
 	}
-	if c.Capacity < 1 || c.Capacity > 100_000 {
-		bad("capacity", "%d is not between 1 and 100000", c.Capacity)
+	if c.Capacity < 0 || c.Capacity > bus.MaxCapacity {
+		bad("capacity", "%d is not between 1 and %d", c.Capacity, bus.MaxCapacity)
+	}
+	if c.ProbeFailures < 1 || c.ProbeFailures > 1000 {
+		bad("probe-failures", "%d is not between 1 and 1000", c.ProbeFailures)
 	}
 	for flag, d := range map[string]time.Duration{
 		"drain-timeout": c.DrainTimeout, "stream-idle-timeout": c.IdleTimeout, "stall-timeout": c.StallTimeout,
-		"probe-interval": c.ProbeInterval, "flush-interval": c.FlushInterval,
+		"probe-interval": c.ProbeInterval, "probe-timeout": c.ProbeTimeout, "flush-interval": c.FlushInterval,
 	} {
 		if d <= 0 {
 			bad(flag, "%v is not positive", d)
+		}
+	}
+	for flag, d := range map[string]time.Duration{"warmup": c.Warmup, "slow-start": c.SlowStart} {
+		if d < 0 {
+			bad(flag, "%v is negative", d)
 		}
 	}
 	if d := c.MetricsInterval; d != 0 && (d < minMetricsInterval || d > maxMetricsInterval) {

@@ -20,6 +20,7 @@ type job struct {
 	api     bus.API
 	sched   string
 	attempt string
+	named   string // the id that its caller gave it, for people
 	model   string
 	stream  bool      // the caller asked for a stream
 	tries   string    // that were used before, and the milliseconds in the queue, as the
@@ -57,7 +58,7 @@ func (a *Agent) dispatch(m *bus.Msg) {
 	j := &job{a: a, m: m, sched: sched, attempt: attempt, model: model, taken: now, tokens: tokens, api: bus.API(bus.FirstHeader(h, bus.HeaderAPI)), stream: bus.FirstHeader(h, bus.HeaderStream) == "1"}
 	j.tries, j.queueMs, j.label = bus.FirstHeader(h, bus.HeaderTries), bus.FirstHeader(h, bus.HeaderQueueMs), bus.FirstHeader(h, bus.HeaderLabel)
 	j.hits = predicted(h)
-	j.alias = bus.FirstHeader(h, bus.HeaderAlias)
+	j.alias, j.named = bus.FirstHeader(h, bus.HeaderAlias), bus.FirstHeader(h, bus.HeaderID)
 	budget, ok := bus.Budget(h)
 	if !ok {
 		budget = bus.DefaultTimeout
@@ -129,6 +130,8 @@ func (a *Agent) watchJobs(ctx context.Context) error {
 				j.check(now)
 			}
 			a.mu.Unlock()
+			a.slots.tick(now)
+			a.cutLate(now)
 			if a.engine.wire != nil {
 				a.engine.wire.tidy(now)
 			}

@@ -19,9 +19,7 @@ import (
 // Limits of what is read from an engine outside the request path.
 const (
 	maxListing   = 4 << 20
-	probeTimeout = 3 * time.Second
 	refreshEvery = 10 * time.Second
-	probesToDown = 3
 	dialTimeout  = 5 * time.Second
 )
 
@@ -54,7 +52,7 @@ func newEngine(cfg Config) (*engine, error) {
 	transport := func() *http.Transport {
 		return &http.Transport{
 			DialContext:         dial,
-			MaxIdleConnsPerHost: cfg.Capacity,
+			MaxIdleConnsPerHost: maxIdle,
 			IdleConnTimeout:     engineIdle,
 			DisableCompression:  true,
 			TLSHandshakeTimeout: 5 * time.Second,
@@ -64,10 +62,10 @@ func newEngine(cfg Config) (*engine, error) {
 	e := &engine{
 		base: base, url: u, key: cfg.EngineKey, xKey: cfg.Provider == providerAnthropic,
 		client: &http.Client{Transport: transport(), CheckRedirect: noRedirects},
-		probes: &http.Client{Transport: transport(), CheckRedirect: noRedirects, Timeout: probeTimeout},
+		probes: &http.Client{Transport: transport(), CheckRedirect: noRedirects, Timeout: cfg.ProbeTimeout},
 	}
 	if u.Scheme == "http" {
-		e.wire = &wire{addr: hostPort(u), dial: dial, max: cfg.Capacity}
+		e.wire = &wire{addr: hostPort(u), dial: dial, max: maxIdle}
 	}
 	return e, nil
 }
@@ -197,6 +195,57 @@ func (e *engine) version(ctx context.Context) string {
 		return ""
 	}
 	return v.Version
+}
+
+// generate asks for the least that shows that the engine works: one token, or the
+// embedding of a word where the model gives no tokens. It tells by which API.
+func (e *engine) generate(ctx context.Context, model string) (bus.API, error) {
+	name, err := json.Marshal(model)
+	if err != nil {
+		return "", err
+	}
+	var first error
+	for _, try := range []struct {
+		api  bus.API
+		path string
+		body string
+	}{
+		{bus.Completions, "/v1/completions", `{"model":%s,"prompt":"Hi","max_tokens":1}`},
+		{bus.Chat, "/v1/chat/completions", `{"model":%s,"messages":[{"role":"user","content":"Hi"}],"max_tokens":1}`},
+		{bus.Embeddings, "/v1/embeddings", `{"model":%s,"input":"Hi"}`},
+		{bus.Rerank, "/v1/rerank", `{"model":%s,"query":"Hi","documents":["Hi"]}`},
+	} {
+		status, err := e.post(ctx, try.path, fmt.Sprintf(try.body, name))
+		switch {
+		case err != nil:
+			return try.api, err
+		case status == http.StatusOK:
+			return try.api, nil
+		case first == nil:
+			first = fmt.Errorf("%s answers %d", try.path, status)
+		}
+		if status != http.StatusNotFound && status != http.StatusBadRequest && status != http.StatusMethodNotAllowed && status != http.StatusUnprocessableEntity {
+			return try.api, fmt.Errorf("%s answers %d", try.path, status)
+		}
+	}
+	return "", first
+}
+
+// post sends JSON to the engine, beside the request path.
+func (e *engine) post(ctx context.Context, path, body string) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+path, strings.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	e.authorize(req.Header)
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxListing))
+	return resp.StatusCode, err
 }
 
 // refused reports whether the engine took no connection, so that nothing ran.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"time"
+
+	"github.com/tokenbus/tokenbus/bus"
 )
 
 // Timings of the looks at an engine's metrics.
@@ -44,7 +46,7 @@ func (a *Agent) watchEngine(ctx context.Context) error {
 				a.setMeasured(measured{})
 				fallthrough
 			default:
-				if !said && a.condition() == healthOK {
+				if !said && a.condition() == bus.HealthOK {
 					said = true
 					a.log.Info("engine is not measured", "err", err)
 				}

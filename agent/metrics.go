@@ -92,7 +92,7 @@ var ofEngine = func() map[string]bool {
 }()
 
 // statuses are those that an agent can show.
-var statuses = []bus.Status{bus.StatusStarting, bus.StatusReady, bus.StatusDraining}
+var statuses = []bus.Status{bus.StatusStarting, bus.StatusReady, bus.StatusCordoned, bus.StatusDraining}
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
@@ -126,7 +126,7 @@ func collect(ch chan<- prometheus.Metric, r *bus.Record, now time.Time) {
 	for _, s := range statuses {
 		gauge(descStatus, fact(r.Status == s), string(s))
 	}
-	gauge(descUp, fact(r.EngineHealth == "ok"))
+	gauge(descUp, fact(r.EngineHealth == bus.HealthOK))
 	gauge(descActive, float64(r.Active))
 	gauge(descCapacity, float64(r.Capacity))
 	gauge(descTokens, float64(r.State.Tokens))

@@ -3,56 +3,138 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tokenbus/tokenbus/bus"
 )
 
-// probe keeps the agent's condition true to its engine until ctx ends: ready after
-// one good probe, down at once when it refuses connections and after a few probes
-// without an answer, since a busy engine may be slow to answer.
+// What a probe can come to, beside a good answer and a plain failure.
+var (
+	errAsleep  = errors.New("the engine sleeps")
+	errLoading = errors.New("the engine loads its model")
+)
+
+// watch is the state machine of an engine's health. It is owned by the goroutine that
+// probes.
+type watch struct {
+	failures int // in a row after which the engine counts as ill
+	warmup   time.Duration
+
+	missed int
+	ready  time.Time // when the engine was first found well
+}
+
+// probed is one probe: when it began, what it came to, and whether the engine sent
+// anything meanwhile, or had never answered a request when it ended.
+type probed struct {
+	now   time.Time
+	err   error
+	heard bool // a byte of an answer came since the probe began
+	cold  bool // no request has been answered by the engine yet
+}
+
+// next is the health after a probe. Well after one good probe. Down at once when the
+// engine refuses connections, which it does not do because it is busy. A probe without
+// an answer counts only if nothing at all came from the engine meanwhile, and not while
+// its first request makes it compile; enough of them in a row make it unresponsive.
+func (w *watch) next(before bus.Health, p probed) bus.Health {
+	silent := timedOut(p.err)
+	switch {
+	case p.err == nil:
+		w.missed = 0
+		if w.ready.IsZero() {
+			w.ready = p.now
+		}
+		return bus.HealthOK
+	case refused(p.err):
+		w.missed = w.failures
+		return bus.HealthDown
+	case errors.Is(p.err, errAsleep):
+		w.missed = w.failures
+		return bus.HealthAsleep
+	case errors.Is(p.err, errLoading):
+		w.missed = w.failures
+		return bus.HealthStarting
+	case silent && p.heard:
+		return before
+	case silent && p.cold && before == bus.HealthOK && p.now.Sub(w.ready) < w.warmup:
+		return before
+	}
+	w.missed = min(w.missed+1, w.failures)
+	switch {
+	case w.missed < w.failures && before == bus.HealthOK:
+		return before
+	case w.ready.IsZero() && silent:
+		return bus.HealthStarting
+	case silent:
+		return bus.HealthUnresponsive
+	}
+	return bus.HealthDown
+}
+
+// doubtful reports whether the engine is neither surely well nor surely ill: the next
+// probe comes sooner.
+func (w *watch) doubtful() bool { return w.missed > 0 && w.missed < w.failures }
+
+// probesAfterDoubt is how many probes fit in the time of one while the engine's health
+// is in doubt.
+const probesAfterDoubt = 4
+
+// probe keeps the agent's condition true to its engine until ctx ends.
 func (a *Agent) probe(ctx context.Context) error {
-	t := time.NewTicker(a.cfg.ProbeInterval)
-	defer t.Stop()
-	missed := 0
+	w := watch{failures: a.cfg.ProbeFailures, warmup: a.cfg.Warmup}
 	var listed time.Time
 	for {
+		began := time.Now()
 		err := a.engine.health(ctx)
-		if err == nil && (a.condition() != healthOK || time.Since(listed) > refreshEvery) {
+		if err == nil && (a.condition() != bus.HealthOK || time.Since(listed) > refreshEvery) {
 			if err = a.discover(ctx); err == nil {
 				listed = time.Now()
 			}
 		}
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err == nil:
-			missed = 0
-			a.setHealth(healthOK)
-		default:
-			missed++
-			if missed >= probesToDown || refused(err) || a.condition() != healthOK {
-				a.setHealth(reason(err))
-			}
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // told to stop
+		}
+		a.setHealth(w.next(a.condition(), probed{
+			now: time.Now(), err: err, heard: a.heard.since(began), cold: a.heard.never(),
+		}), err)
+		pause := a.cfg.ProbeInterval
+		if w.doubtful() {
+			pause /= probesAfterDoubt
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-a.suspect:
-		case <-t.C:
+		case <-time.After(max(pause-time.Since(began), pause/10)):
 		}
 	}
 }
 
-const healthOK = "ok"
+// heard is when the engine last sent a byte of an answer, in unix nanoseconds.
+type heard struct{ at atomic.Int64 }
+
+func (h *heard) now(ns int64)           { h.at.Store(ns) }
+func (h *heard) never() bool            { return h.at.Load() == 0 }
+func (h *heard) since(t time.Time) bool { return h.at.Load() > t.UnixNano() }
+
+func timedOut(err error) bool {
+	var n net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &n) && n.Timeout()
+}
 
 // reason says in a few words why the engine is not healthy.
 func reason(err error) string {
 	switch {
+	case err == nil:
+		return ""
 	case refused(err):
 		return "the engine refuses connections"
-	case errors.Is(err, context.DeadlineExceeded):
+	case timedOut(err):
 		return "the engine does not answer"
 	}
 	s := err.Error()
@@ -68,7 +150,7 @@ func (a *Agent) discover(ctx context.Context) error {
 	if a.cfg.Model != "" {
 		i := slices.IndexFunc(models, func(m bus.Model) bool { return m.ID == a.cfg.Model })
 		if i < 0 {
-			return errors.New("the engine does not serve the model " + a.cfg.Model)
+			return fmt.Errorf("the engine does not serve the model %s", a.cfg.Model)
 		}
 		models = models[i : i+1]
 	}
@@ -95,34 +177,39 @@ func (a *Agent) discover(ctx context.Context) error {
 	return nil
 }
 
-func (a *Agent) condition() string {
+func (a *Agent) condition() bus.Health {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.record.EngineHealth
 }
 
-func (a *Agent) setHealth(now string) {
+// setHealth says how the engine is; err is what the last probe came to.
+func (a *Agent) setHealth(now bus.Health, err error) {
+	why := ""
+	if now != bus.HealthOK {
+		why = reason(err)
+	}
 	a.mu.Lock()
-	before := a.record.EngineHealth
-	a.record.EngineHealth = now
+	before, said := a.record.EngineHealth, a.record.EngineReason
+	a.record.EngineHealth, a.record.EngineReason = now, why
 	a.mu.Unlock()
 	if before == now {
+		if said != why {
+			a.beatNow(true)
+		}
 		return
 	}
-	a.slots.update(func(s *slots) { s.healthy = now == healthOK })
-	a.log.Info("engine health", "health", now)
-	a.event("agent", map[string]any{"agent": a.cfg.ID, "engine_health": now})
+	a.slots.update(func(s *slots) { s.healthy = now == bus.HealthOK })
+	a.log.Info("engine health", "health", now, "reason", why)
+	a.event("agent", map[string]any{"agent": a.cfg.ID, "engine_health": now, "engine_reason": why})
 	a.beatNow(true)
 }
 
-// doubt makes the next probe happen now: a request has just been refused a
-// connection.
+// doubt makes the next probe happen now: a request has just failed at the engine. One
+// that was refused a connection needs no probe to know.
 func (a *Agent) doubt(err error) {
 	if refused(err) {
-		a.setHealth(reason(err))
+		a.setHealth(bus.HealthDown, err)
 	}
-	select {
-	case a.suspect <- struct{}{}:
-	default:
-	}
+	signal(a.suspect)
 }

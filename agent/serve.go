@@ -254,7 +254,9 @@ func (j *job) forward(resp *http.Response) {
 	gather := !sse && resp.ContentLength >= 0 && resp.ContentLength < int64(len(buf))
 	fill := 0
 	for {
-		j.waiting.Store(time.Now().UnixNano())
+		asked := time.Now().UnixNano()
+		j.a.heard.now(asked) // the head came, or the last part
+		j.waiting.Store(asked)
 		n, err := resp.Body.Read(buf[fill:])
 		j.waiting.Store(0)
 		if n > 0 && j.first.IsZero() {

@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"cmp"
+	"math"
 	"sync"
 	"time"
 
@@ -14,18 +16,55 @@ type slots struct {
 
 	mu       sync.Mutex
 	state    bus.State
-	draining bool
-	stopping bool
+	stopping bool      // the process ends
+	order    bus.Order // of operators
 	healthy  bool
 	models   map[string]bool
 	counts   bus.AgentCounts
 	history  history
+
+	configured int           // capacity, 0: what the engine states
+	stated     int           // by the engine, 0: nothing
+	slow       time.Duration // in which a new or recovered agent comes to its capacity
+	well       time.Time     // since when the engine is
 }
 
 func newSlots(id, epoch string, capacity int) *slots {
-	return &slots{
-		state:   bus.State{ID: id, Epoch: epoch, Status: bus.StatusStarting, Capacity: capacity},
-		changed: func() {},
+	s := &slots{
+		state:      bus.State{ID: id, Epoch: epoch, Status: bus.StatusStarting},
+		configured: capacity, changed: func() {},
+	}
+	s.state.Capacity = s.full()
+	return s
+}
+
+// full is the capacity of an agent that has warmed up: what operators ordered, or what
+// was configured, or what the engine states. s.mu is held.
+func (s *slots) full() int {
+	return min(cmp.Or(s.order.Capacity, s.configured, s.stated, defaultCapacity), bus.MaxCapacity)
+}
+
+// defaultCapacity is that of an engine that states no limit.
+const defaultCapacity = 64
+
+// ramped is the capacity now: it grows in proportion to the time that the engine has
+// been well, from one slot. s.mu is held.
+func (s *slots) ramped(now time.Time) int {
+	full := s.full()
+	up := now.Sub(s.well)
+	if s.slow <= 0 || up >= s.slow {
+		return full
+	}
+	return min(max(int(math.Ceil(float64(full)*up.Seconds()/s.slow.Seconds())), 1), full)
+}
+
+// tick lets the capacity grow after a start.
+func (s *slots) tick(now time.Time) {
+	s.mu.Lock()
+	grows := s.ramped(now) != s.state.Capacity
+	s.mu.Unlock()
+	if grows {
+		s.update(func(*slots) {})
 	}
 }
 
@@ -35,7 +74,7 @@ func (s *slots) take(model string, tokens int64) bus.Note {
 	s.mu.Lock()
 	note := bus.NoteAccepted
 	switch {
-	case s.draining:
+	case s.stopping || s.order.Drain || s.order.Cordon:
 		note = bus.NoteDraining
 	case !s.healthy:
 		note = bus.NoteNotReady
@@ -101,11 +140,18 @@ const (
 // update changes the agent's condition and its status with it.
 func (s *slots) update(f func(*slots)) {
 	s.mu.Lock()
-	before := s.state
+	before, healthy := s.state, s.healthy
 	f(s)
+	now := time.Now()
+	if s.healthy && !healthy {
+		s.well = now
+	}
+	s.state.Capacity = s.ramped(now)
 	switch {
-	case s.draining:
+	case s.stopping || s.order.Drain:
 		s.state.Status = bus.StatusDraining
+	case s.order.Cordon:
+		s.state.Status = bus.StatusCordoned
 	case len(s.models) == 0:
 		s.state.Status = bus.StatusStarting
 	default:
@@ -124,6 +170,19 @@ func (s *slots) snapshot() (bus.State, bus.AgentCounts) {
 	return s.state, s.counts
 }
 
+// describe adds what only the whole record says.
+func (s *slots) describe(r *bus.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.order.Idle() {
+		o := s.order
+		r.Order = &o
+	}
+	if full := s.full(); full != s.state.Capacity {
+		r.FullCapacity = full
+	}
+}
+
 // signals are the measurements of how requests ended.
 func (s *slots) signals(now time.Time) map[string]float64 {
 	out := make(map[string]float64, 16)
@@ -134,6 +193,20 @@ func (s *slots) signals(now time.Time) map[string]float64 {
 	}
 	out[signalFailures] = float64(s.history.failures)
 	return out
+}
+
+// ordered is the order in force.
+func (s *slots) ordered() bus.Order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.order
+}
+
+// leaving reports whether the process ends.
+func (s *slots) leaving() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stopping
 }
 
 func (s *slots) now() bus.State { st, _ := s.snapshot(); return st }

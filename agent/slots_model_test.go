@@ -83,7 +83,7 @@ func TestSlotsModel(t *testing.T) {
 						models[m] = true
 					}
 				}
-				s.update(func(s *slots) { s.draining, s.healthy, s.models = draining, healthy, models })
+				s.update(func(s *slots) { s.order.Drain, s.healthy, s.models = draining, healthy, models })
 			},
 			"": func(rt *rapid.T) {
 				state, counts := s.snapshot()

@@ -4,6 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tokenbus/tokenbus/bus"
 )
@@ -49,7 +51,7 @@ func TestSlotsConcurrent(t *testing.T) {
 // A refusal says why (invariant 4).
 func TestSlotsRefuse(t *testing.T) {
 	cases := map[bus.Note]func(*slots){
-		bus.NoteDraining:     func(s *slots) { s.draining = true },
+		bus.NoteDraining:     func(s *slots) { s.order.Drain = true },
 		bus.NoteNotReady:     func(s *slots) { s.healthy = false },
 		bus.NoteUnknownModel: func(s *slots) { s.models = map[string]bool{"other": true} },
 		bus.NoteBusy:         func(s *slots) { s.state.Active = s.state.Capacity },
@@ -62,6 +64,61 @@ func TestSlotsRefuse(t *testing.T) {
 			t.Errorf("got %s, want %s; %d active", got, want, s.active())
 		}
 	}
+}
+
+// TestCapacity: what operators ordered comes before what was configured, and that
+// before what the engine states. A lower capacity cuts nothing.
+func TestCapacity(t *testing.T) {
+	s := readySlots(0)
+	steps := []struct {
+		change func(*slots)
+		want   int
+	}{
+		{func(*slots) {}, defaultCapacity},
+		{func(s *slots) { s.stated = 256 }, 256},
+		{func(s *slots) { s.configured = 3 }, 3},
+		{func(s *slots) { s.order.Capacity = 8 }, 8},
+		{func(s *slots) { s.order.Capacity = 1 }, 1},
+		{func(s *slots) { s.order.Capacity = 0 }, 3},
+	}
+	for i, step := range steps {
+		s.update(step.change)
+		if got := s.now().Capacity; got != step.want {
+			t.Errorf("step %d: capacity %d, want %d", i, got, step.want)
+		}
+		if i == 3 {
+			for range 8 {
+				s.take("m", 1)
+			}
+		}
+		if note := s.take("m", 1); i >= 3 && note != bus.NoteBusy || s.active() > 8 {
+			t.Errorf("step %d: %s with %d active", i, note, s.active())
+		} else if i < 3 {
+			s.free(succeeded, bus.Usage{}, 1)
+		}
+	}
+}
+
+// TestSlowStart: the capacity grows from one slot, and again after the engine was ill.
+func TestSlowStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSlots("a", "e", 10)
+		s.slow = 10 * time.Second
+		models := map[string]bool{"m": true}
+		for round := range 2 {
+			s.update(func(s *slots) { s.healthy, s.models = true, models })
+			for at, want := range []int{1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10} {
+				s.tick(time.Now())
+				var r bus.Record
+				s.describe(&r)
+				if got := s.now().Capacity; got != want || (r.FullCapacity == 10) != (want < 10) {
+					t.Errorf("round %d, after %d s: capacity %d, full %d, want %d of 10", round, at, got, r.FullCapacity, want)
+				}
+				time.Sleep(time.Second)
+			}
+			s.update(func(s *slots) { s.healthy = false })
+		}
+	})
 }
 
 func TestSlotsTwice(t *testing.T) {

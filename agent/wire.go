@@ -38,6 +38,10 @@ type wireConn struct {
 	since time.Time // when it became idle
 }
 
+// maxIdle bounds the idle connections to an engine that are kept. There are hardly more
+// than the agent has slots.
+const maxIdle = 4096
+
 var wireWriters = sync.Pool{New: func() any { return bufio.NewWriterSize(nil, wireWriteBuffer) }}
 
 // errStale tells that a reused connection gave no byte of an answer.

@@ -43,18 +43,28 @@ func CheckPolicyName(name string) error {
 
 // Policies reads all policies, by name.
 func (l *Link) Policies(ctx context.Context) ([]StoredPolicy, error) {
+	entries, err := l.listConfig(ctx, policyPrefix+"*")
+	list := make([]StoredPolicy, 0, len(entries))
+	for _, e := range entries {
+		list = append(list, stored(e))
+	}
+	return list, err
+}
+
+// listConfig reads the entries of TB_CONFIG whose keys match, by key.
+func (l *Link) listConfig(ctx context.Context, pattern string) ([]jetstream.KeyValueEntry, error) {
 	kv, err := l.Bucket(ctx, BucketConfig)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, jsTimeout)
 	defer cancel()
-	w, err := kv.Watch(ctx, policyPrefix+"*", jetstream.IgnoreDeletes())
+	w, err := kv.Watch(ctx, pattern, jetstream.IgnoreDeletes())
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w: %w", BucketConfig, ErrNoJetStream, err)
 	}
 	defer stopWatch(w)
-	list := make(map[string]StoredPolicy)
+	list := make(map[string]jetstream.KeyValueEntry)
 	for {
 		select {
 		case e, open := <-w.Updates():
@@ -62,13 +72,21 @@ func (l *Link) Policies(ctx context.Context) ([]StoredPolicy, error) {
 			case !open:
 				return nil, fmt.Errorf("read %s: %w: the connection was lost", BucketConfig, ErrNoJetStream)
 			case e == nil:
-				return sorted(list), nil
+				return byKey(list), nil
 			}
-			applyEntry(list, e)
+			list[e.Key()] = e
 		case <-ctx.Done():
 			return nil, fmt.Errorf("read %s: %w: %w", BucketConfig, ErrNoJetStream, ctx.Err())
 		}
 	}
+}
+
+func byKey(list map[string]jetstream.KeyValueEntry) []jetstream.KeyValueEntry {
+	all := make([]jetstream.KeyValueEntry, 0, len(list))
+	for _, key := range slices.Sorted(maps.Keys(list)) {
+		all = append(all, list[key])
+	}
+	return all
 }
 
 // PutPolicy writes the text of a policy, and gives its revision.
@@ -144,22 +162,4 @@ func (l *Link) policy(ctx context.Context, name, verb string, f func(context.Con
 
 func stored(e jetstream.KeyValueEntry) StoredPolicy {
 	return StoredPolicy{Name: strings.TrimPrefix(e.Key(), policyPrefix), Text: string(e.Value()), Revision: e.Revision(), At: e.Created()}
-}
-
-// applyEntry brings a list of policies up to a change.
-func applyEntry(list map[string]StoredPolicy, e jetstream.KeyValueEntry) {
-	s := stored(e)
-	if e.Operation() == jetstream.KeyValuePut {
-		list[s.Name] = s
-	} else {
-		delete(list, s.Name)
-	}
-}
-
-func sorted(list map[string]StoredPolicy) []StoredPolicy {
-	all := make([]StoredPolicy, 0, len(list))
-	for _, name := range slices.Sorted(maps.Keys(list)) {
-		all = append(all, list[name])
-	}
-	return all
 }

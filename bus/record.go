@@ -13,9 +13,38 @@ type Status string
 const (
 	StatusStarting Status = "starting" // the engine has not answered yet
 	StatusReady    Status = "ready"
-	StatusDraining Status = "draining" // finishes what it has, takes nothing new
+	StatusCordoned Status = "cordoned" // takes nothing new, as an operator ordered
+	StatusDraining Status = "draining" // finishes what it has, takes nothing new, on the way out
 	StatusGone     Status = "gone"     // the last thing that an agent says
 )
+
+// Health is what an agent knows of its engine.
+type Health string
+
+// The conditions of an engine. Only one that is well gets requests.
+const (
+	HealthOK           Health = "ok"
+	HealthStarting     Health = "starting"     // it has not answered yet, or loads its model
+	HealthDown         Health = "down"         // it refuses connections, or says that it is ill
+	HealthAsleep       Health = "asleep"       // it was put to sleep and keeps no cache
+	HealthUnresponsive Health = "unresponsive" // it takes connections and does not answer
+)
+
+// Condition is what an operator reads of an agent in one word: what it was ordered to
+// do, or else what ails it. silent is how long nothing was heard of it.
+func (r *Record) Condition(silent time.Duration) string {
+	switch {
+	case silent >= StaleAfter:
+		return "unreachable"
+	case r.Status == StatusDraining, r.Status == StatusCordoned, r.Status == StatusGone:
+		return string(r.Status)
+	case r.EngineHealth == HealthDown, r.EngineHealth == HealthAsleep, r.EngineHealth == HealthUnresponsive:
+		return "engine " + string(r.EngineHealth)
+	case r.EngineHealth != HealthOK, r.Status != StatusReady:
+		return "starting"
+	}
+	return "ready"
+}
 
 // Model is one model that an agent serves.
 type Model struct {
@@ -33,7 +62,10 @@ type Record struct {
 	Models        []Model      `json:"models,omitempty"`
 	Engine        string       `json:"engine,omitempty"`
 	EngineVersion string       `json:"engine_version,omitempty"`
-	EngineHealth  string       `json:"engine_health,omitempty"` // "ok", or why it is not
+	EngineHealth  Health       `json:"engine_health,omitempty"`
+	EngineReason  string       `json:"engine_reason,omitempty"` // why the engine is not well, in words
+	Order         *Order       `json:"order,omitempty"`         // that holds for the agent, if one wants something
+	FullCapacity  int          `json:"full_capacity,omitempty"` // while the capacity still grows to it, after a start
 	Version       string       `json:"version,omitempty"`
 	Region        string       `json:"region,omitempty"`
 	Machine       string       `json:"machine,omitempty"`

@@ -42,7 +42,7 @@ func (l *Link) Bucket(ctx context.Context, name string) (jetstream.KeyValue, err
 		cfg.Description = "lifetime counters, one key a writer"
 		cfg.Storage = jetstream.FileStorage
 	case BucketConfig:
-		cfg.Description = "policies, as operators wrote them"
+		cfg.Description = "policies and orders, as operators wrote them"
 		cfg.Storage, cfg.History = jetstream.FileStorage, configHistory
 	default:
 		return nil, fmt.Errorf("bucket %s is not one of ours", name)
@@ -113,15 +113,26 @@ func (l *Link) GetJSON(ctx context.Context, bucket, key string, doc any) (found 
 	return true, nil
 }
 
-// DeleteKey removes a document.
-func (l *Link) DeleteKey(ctx context.Context, bucket, key string) error {
-	kv, err := l.Bucket(ctx, bucket)
+// DeleteRecord removes the record of an agent process. That of another process of the
+// same id, which may have started already, stays.
+func (l *Link) DeleteRecord(ctx context.Context, agent, epoch string) error {
+	kv, err := l.Bucket(ctx, BucketAgents)
 	if err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, jsTimeout)
 	defer cancel()
-	return kv.Delete(ctx, key)
+	e, err := kv.Get(ctx, RecordKey(agent))
+	if errors.Is(err, jetstream.ErrKeyNotFound) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the record of %s: %w", agent, err)
+	}
+	if r, err := DecodeRecord(e.Value()); err != nil || r.Epoch != epoch {
+		return nil //nolint:nilerr // not ours
+	}
+	return kv.Delete(ctx, RecordKey(agent), jetstream.LastRevision(e.Revision()))
 }
 
 // Documents reads all documents of a bucket.

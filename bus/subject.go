@@ -61,6 +61,9 @@ func CommandSubject(agent, verb string) string {
 	return "tb.agent." + EncodeToken(agent) + ".cmd." + verb
 }
 
+// ClaimSubject is where the processes that want an agent id find out about each other.
+func ClaimSubject(agent string) string { return "tb.agent." + EncodeToken(agent) + ".claim" }
+
 // StateSuffix follows a beat subject in short beats, which only schedulers need.
 const StateSuffix = ".state"
 

@@ -18,7 +18,7 @@ func (g *Gateway) models() (ids []string, cards map[string]json.RawMessage) {
 		if a.Provider != "" {
 			continue // used only where a policy says so
 		}
-		if a.Status != bus.StatusReady || a.EngineHealth != "ok" {
+		if a.Status != bus.StatusReady || a.EngineHealth != bus.HealthOK {
 			continue
 		}
 		for _, m := range a.Models {

@@ -29,7 +29,7 @@ type agentView struct {
 func (v *agentView) load() int { return v.record.Active + len(v.pending) }
 
 func (v *agentView) healthy() bool {
-	return !v.suspect && v.record.Status == bus.StatusReady && v.record.EngineHealth == "ok"
+	return !v.suspect && v.record.Status == bus.StatusReady && v.record.EngineHealth == bus.HealthOK
 }
 
 func (v *agentView) room() bool { return v.healthy() && v.load() < v.record.Capacity }

@@ -46,6 +46,9 @@ func (b *Bus) Start() {
 	b.mu.Unlock()
 }
 
+// UseDisk gives the server JetStream from its next start on.
+func (b *Bus) UseDisk(dir string) { b.cfg.DataDir = dir }
+
 // Stop stops the server and cuts all its connections.
 func (b *Bus) Stop() {
 	b.one <- struct{}{}

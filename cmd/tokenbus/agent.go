@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/tokenbus/tokenbus/agent"
@@ -12,11 +14,15 @@ import (
 
 // agentFlags are the settings of an agent, in a process of its own or in up.
 type agentFlags struct {
-	Capacity          int           `help:"Requests that an engine gets at one time." default:"64"`
+	Capacity          capacity      `help:"Requests that an engine gets at one time; auto is what the engine states, or 64." default:"auto" placeholder:"N|auto"`
+	SlowStart         time.Duration `help:"Time in which the capacity of a new or recovered engine grows from one request to its whole; 0 is at once." default:"0s"`
 	Region            string        `help:"Region of the agent." default:"local"`
 	StreamIdleTimeout time.Duration `help:"Longest silence of an engine within an answer." default:"5m"`
 	StallTimeout      time.Duration `help:"Longest time that a client may stop reading its stream." default:"1m"`
 	ProbeInterval     time.Duration `help:"Time between probes of an engine's health." default:"1s"`
+	ProbeTimeout      time.Duration `help:"Longest time for the answer to a probe." default:"3s"`
+	ProbeFailures     int           `help:"Probes in a row without a good answer after which an engine gets no more requests; one that refuses connections gets none at once." default:"3"`
+	Warmup            time.Duration `help:"Until its first answer, an engine may leave probes unanswered for so long: it compiles." default:"5m"`
 	MetricsInterval   time.Duration `help:"Time between looks at an engine's /metrics; 0 is never." default:"1s"`
 	FlushInterval     time.Duration `help:"Time between writes of the lifetime counters." default:"5s"`
 	EngineKey         cli.Secret    `help:"API key of the engine."`
@@ -29,11 +35,29 @@ func (f agentFlags) config(id, url string, drain time.Duration, log *slog.Logger
 		return agent.Config{}, err
 	}
 	cfg := agent.Default()
-	cfg.ID, cfg.EngineURL, cfg.EngineKey, cfg.Capacity, cfg.Region = id, url, key.Reveal(), f.Capacity, f.Region
+	cfg.ID, cfg.EngineURL, cfg.EngineKey, cfg.Capacity, cfg.Region = id, url, key.Reveal(), int(f.Capacity), f.Region
 	cfg.IdleTimeout, cfg.StallTimeout, cfg.ProbeInterval, cfg.FlushInterval = f.StreamIdleTimeout, f.StallTimeout, f.ProbeInterval, f.FlushInterval
-	cfg.MetricsInterval = f.MetricsInterval
+	cfg.MetricsInterval, cfg.SlowStart, cfg.Warmup = f.MetricsInterval, f.SlowStart, f.Warmup
+	cfg.ProbeTimeout, cfg.ProbeFailures = f.ProbeTimeout, f.ProbeFailures
 	cfg.DrainTimeout, cfg.Machine, cfg.Version, cfg.Log = drain, hostname(), semver(), log
 	return cfg, cfg.Validate()
+}
+
+// capacity is a number of requests, or auto, which is 0.
+type capacity int
+
+// UnmarshalText implements [encoding.TextUnmarshaler].
+func (c *capacity) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*c = 0
+		return nil
+	}
+	n, err := strconv.Atoi(string(text))
+	if err != nil || n < 1 {
+		return fmt.Errorf("%q is neither auto nor a number of requests", text)
+	}
+	*c = capacity(n)
+	return nil
 }
 
 type agentCmd struct {

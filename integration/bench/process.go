@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -87,14 +88,20 @@ func (p *process) stop() error {
 	}
 }
 
-// freeAddr gives a loopback address whose port was free a moment ago.
+// freeAddr gives a loopback address whose port was free a moment ago. It is below the
+// ports that the kernel gives to outgoing connections, which take many here.
 func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const first, many = 20_000, 10_000
+	var last error
+	for range 100 {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(many)))
+		if err != nil {
+			last = err
+			continue
+		}
+		return l.Addr().String(), l.Close()
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	return "", fmt.Errorf("find a free port: %w", last)
 }
 
 // until calls f until it gives no error, for up to so long.

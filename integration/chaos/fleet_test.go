@@ -29,6 +29,7 @@ type process struct {
 	link   *bus.Link
 	stop   func() // gracefully
 	done   chan struct{}
+	err    error // what it ended with, once done
 	ending atomic.Bool
 	gone   atomic.Bool // it was killed: its counts mean nothing
 }
@@ -129,8 +130,8 @@ func (f *fleet) spawn(name string, wire *bustest.Wire, link *bus.Link, run func(
 	p := &process{name: name, wire: wire, link: link, stop: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		if err := run(ctx); err != nil {
-			f.log.Error("process ended", "name", name, "err", err)
+		if p.err = run(ctx); p.err != nil {
+			f.log.Error("process ended", "name", name, "err", p.err)
 		}
 	}()
 	return p
@@ -153,13 +154,16 @@ func (f *fleet) addEngine(cfg sim.Config) *engine {
 	return e
 }
 
-func (f *fleet) addAgent(id string, e *engine, capacity int) *agentProcess {
+func (f *fleet) addAgent(id string, e *engine, capacity int, edits ...func(*agent.Config)) *agentProcess {
 	f.t.Helper()
 	wire := f.bus.NewWire()
 	link := wire.Link(f.t, id, f.log)
 	cfg := agent.Default()
 	cfg.ID, cfg.EngineURL, cfg.Capacity, cfg.Dial, cfg.Log = id, "http://engine", capacity, e.listen.Dial, f.log
 	cfg.Version, cfg.DrainTimeout = "0.0.0", time.Minute
+	for _, edit := range edits {
+		edit(&cfg)
+	}
 	a, err := agent.New(cfg, link)
 	if err != nil {
 		f.t.Fatal(err)

@@ -175,6 +175,7 @@ func TestQueueWorkConserving(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.addAgent("b", other, 2)
+		time.Sleep(time.Second) // it claims its id
 		var wg sync.WaitGroup
 		for i := range 400 {
 			wg.Go(func() {
