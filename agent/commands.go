@@ -92,25 +92,48 @@ const checkTimeout = 30 * time.Second
 
 // check asks the engine for one token, beside the slots.
 func (a *Agent) check() bus.Check {
-	ctx, cancel := context.WithTimeout(a.base, checkTimeout)
-	defer cancel()
-	c := bus.Check{Agent: a.cfg.ID}
 	a.mu.Lock()
-	if len(a.record.Models) > 0 {
-		c.Model = a.record.Models[0].ID
-	}
+	models := a.record.Models
 	a.mu.Unlock()
-	if c.Model == "" {
+	c := a.engine.check(a.base, models)
+	c.Agent = a.cfg.ID
+	return c
+}
+
+func (e *engine) check(ctx context.Context, models []bus.Model) bus.Check {
+	var c bus.Check
+	if len(models) == 0 {
 		c.Error = "the engine lists no model"
 		return c
 	}
+	c.Model = models[0].ID
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
 	began := time.Now()
-	api, err := a.engine.generate(ctx, c.Model)
+	api, err := e.generate(ctx, c.Model)
 	c.API, c.MS = string(api), time.Since(began).Milliseconds()
-	if err != nil {
-		c.Error = reason(err)
-		return c
-	}
-	c.OK = true
+	c.OK, c.Error = err == nil, reason(err)
 	return c
+}
+
+// CheckEngine asks an engine that has no agent for its health, its models and one token.
+func CheckEngine(ctx context.Context, url string) (bus.Check, error) {
+	cfg := Default()
+	cfg.ID, cfg.EngineURL = "check", url
+	if err := cfg.Validate(); err != nil {
+		return bus.Check{}, err
+	}
+	e, err := newEngine(cfg)
+	if err != nil {
+		return bus.Check{}, err
+	}
+	defer e.close()
+	if err := e.health(ctx); err != nil {
+		return bus.Check{}, err
+	}
+	models, err := e.models(ctx)
+	if err != nil {
+		return bus.Check{}, err
+	}
+	return e.check(ctx, models), nil
 }

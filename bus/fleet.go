@@ -16,6 +16,7 @@ const (
 	BeatCoalesce = 20 * time.Millisecond
 	StaleAfter   = 3 * time.Second // an agent silent for so long is not chosen
 	GoneAfter    = 6 * time.Second // an agent silent for so long is gone
+	ForgetAfter  = 5 * time.Minute // an agent silent for so long is no longer shown to operators
 )
 
 // Fleet is the live view that beats give: which agents and schedulers there are.
@@ -31,6 +32,7 @@ type Fleet struct {
 type seenScheduler struct {
 	at      time.Time
 	aliases map[string][]string
+	waiting map[string]int
 }
 
 type seenAgent struct {
@@ -93,7 +95,7 @@ func (f *Fleet) schedulerBeat(m *Msg) {
 		delete(f.schedulers, b.ID)
 		return
 	}
-	f.schedulers[b.ID] = seenScheduler{time.Now(), b.Aliases}
+	f.schedulers[b.ID] = seenScheduler{time.Now(), b.Aliases, b.Waiting}
 }
 
 // DecodeRecord reads a beat or a record.
@@ -131,13 +133,49 @@ func (f *Fleet) Agents() []Record {
 	defer f.mu.Unlock()
 	var list []Record
 	for _, id := range slices.Sorted(maps.Keys(f.agents)) {
-		if a := f.agents[id]; now.Sub(a.at) < GoneAfter {
+		switch a := f.agents[id]; {
+		case now.Sub(a.at) < GoneAfter:
 			list = append(list, a.record)
-		} else {
+		case now.Sub(a.at) >= ForgetAfter:
 			delete(f.agents, id)
 		}
 	}
 	return list
+}
+
+// Sighting is what was last heard of an agent.
+type Sighting struct {
+	Record Record
+	At     time.Time // when that was, by the clock of the watcher
+}
+
+// Sightings are the agents that were heard within ForgetAfter and did not say that they
+// leave, by id: those that are silent, too.
+func (f *Fleet) Sightings() []Sighting {
+	now := time.Now()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var list []Sighting
+	for _, id := range slices.Sorted(maps.Keys(f.agents)) {
+		if a := f.agents[id]; now.Sub(a.at) < ForgetAfter {
+			list = append(list, Sighting{a.record, a.at})
+		}
+	}
+	return list
+}
+
+// Waiting is the number of requests that wait in the queues of the schedulers, by model.
+func (f *Fleet) Waiting() map[string]int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.tidy(time.Now())
+	all := make(map[string]int)
+	for _, s := range f.schedulers {
+		for model, n := range s.waiting {
+			all[model] += n
+		}
+	}
+	return all
 }
 
 // Schedulers is the number of schedulers that were heard within StaleAfter.

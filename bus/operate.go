@@ -76,12 +76,14 @@ func (l *Link) Command(ctx context.Context, agent, verb string, arg, answer any)
 		var doc struct {
 			Error struct {
 				Message string `json:"message"`
+				Code    Reason `json:"code"`
 			} `json:"error"`
 		}
+		e := &Error{Reason: ReasonInternal, Message: get(m.Header, HeaderError), Peer: true}
 		if json.Unmarshal(m.Data, &doc) == nil && doc.Error.Message != "" {
-			return fmt.Errorf("%s %s: %s", verb, agent, doc.Error.Message)
+			e.Reason, e.Message = doc.Error.Code, doc.Error.Message
 		}
-		return fmt.Errorf("%s %s: %s", verb, agent, get(m.Header, HeaderError))
+		return fmt.Errorf("%s %s: %w", verb, agent, e)
 	}
 	if err := json.Unmarshal(m.Data, answer); err != nil {
 		return fmt.Errorf("%s %s: read the answer: %w", verb, agent, err)

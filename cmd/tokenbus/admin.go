@@ -22,6 +22,7 @@ import (
 type admin struct {
 	registry *prometheus.Registry
 	ready    func() bool
+	operator *operatorSide // nil: the process does not serve /admin
 }
 
 func newAdmin(ready func() bool) *admin {
@@ -66,6 +67,10 @@ func (a *admin) serve(p *parts, f processFlags, log *slog.Logger) error {
 		return fmt.Errorf("--admin-listen: refusing %q: the operator side has no credentials yet, so it listens on loopback only; use 127.0.0.1, and --metrics-listen for Prometheus", f.AdminListen)
 	}
 	mux := a.metrics()
+	if a.operator != nil {
+		a.operator.handle(mux)
+		p.onStop("operator side's view", a.operator.close)
+	}
 	if f.Pprof {
 		mux.HandleFunc("/debug/pprof/", pprof.Index)
 		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)

@@ -15,9 +15,10 @@ const (
 	roundTripTimeout = 2 * time.Second
 )
 
-// watchLink shows the connections of a process to the bus. One link of a process is
-// shown.
+// watchLink shows the connections of a process to the bus, and the deployment that is
+// seen over them. One link of a process is shown.
 func (a *admin) watchLink(p *parts, link *bus.Link) {
+	a.operator = &operatorSide{link: link}
 	a.gauge("tokenbus_bus_connected", "Whether all data connections to the bus are up.", func() float64 {
 		if link.Connected() {
 			return 1

@@ -16,16 +16,27 @@ import (
 )
 
 type grammar struct {
-	Up        upCmd        `cmd:"" help:"Run everything in one process: the bus, a gateway, a scheduler, and an agent for each engine."`
-	Bus       busCmd       `cmd:"" help:"Run a NATS server with JetStream."`
-	Gateway   gatewayCmd   `cmd:"" help:"Run a gateway: HTTP clients in, the bus out."`
-	Scheduler schedulerCmd `cmd:"" help:"Run a scheduler: gives each request to one agent."`
-	Agent     agentCmd     `cmd:"" help:"Run an agent beside one engine."`
-	Sim       simCmd       `cmd:"" help:"Run a simulated vLLM, for trying things without a GPU."`
-	Simulate  simulateCmd  `cmd:"" help:"Compare strategies in a simulation of a fleet, in virtual time."`
-	Policy    policyCmd    `cmd:"" help:"Check, apply and look at the policies of the models."`
-	Explain   explainCmd   `cmd:"" help:"Tell why a request went where it went."`
-	Version   versionCmd   `cmd:"" help:"Print the version."`
+	Up         upCmd         `cmd:"" help:"Run everything in one process: the bus, a gateway, a scheduler, and an agent for each engine."`
+	Bus        busCmd        `cmd:"" help:"Run a NATS server with JetStream."`
+	Gateway    gatewayCmd    `cmd:"" help:"Run a gateway: HTTP clients in, the bus out."`
+	Scheduler  schedulerCmd  `cmd:"" help:"Run a scheduler: gives each request to one agent."`
+	Agent      agentCmd      `cmd:"" help:"Run an agent beside one engine."`
+	Sim        simCmd        `cmd:"" help:"Run a simulated vLLM, for trying things without a GPU."`
+	Simulate   simulateCmd   `cmd:"" help:"Compare strategies in a simulation of a fleet, in virtual time."`
+	Policy     policyCmd     `cmd:"" help:"Check, apply and look at the policies of the models."`
+	Explain    explainCmd    `cmd:"" help:"Tell why a request went where it went."`
+	Status     statusCmd     `cmd:"" help:"Show the deployment on one screen: parts, agents, models, what is wrong and its fix."`
+	Agents     agentsCmd     `cmd:"" help:"List the agents, or show one."`
+	Models     modelsCmd     `cmd:"" help:"List the models, or show one with its agents."`
+	Ps         psCmd         `cmd:"" help:"List the requests in flight."`
+	Drain      drainCmd      `cmd:"" help:"Let agents finish what they have and take nothing new."`
+	Cordon     cordonCmd     `cmd:"" help:"Let agents take nothing new."`
+	Resume     resumeCmd     `cmd:"" help:"Let agents take requests again."`
+	Capacity   capacityCmd   `cmd:"" help:"Change how many requests an agent takes at one time."`
+	Watch      watchCmd      `cmd:"" help:"Print what happens, as it happens."`
+	Doctor     doctorCmd     `cmd:"" help:"Check a deployment, or what it needs, and say how to fix what is wrong."`
+	Completion completionCmd `cmd:"" help:"Print the script that makes a shell complete commands and flags."`
+	Version    versionCmd    `cmd:"" help:"Print the version."`
 }
 
 // Examples is printed first by --help.
@@ -51,6 +62,10 @@ func main() {
 	}
 	if err == nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return // told to stop, be it before everything had started
+	}
+	var exit errExit
+	if errors.As(err, &exit) {
+		os.Exit(int(exit))
 	}
 	fmt.Fprintln(os.Stderr, "tokenbus:", err)
 	var usage *cli.UsageError

@@ -24,7 +24,7 @@ func (f logFlags) logger() (*slog.Logger, error) {
 // processFlags are the flags of every process of a deployment.
 type processFlags struct {
 	logFlags
-	AdminListen   string `help:"Address of the operator side: /health, /ready, /metrics. Empty turns it off." default:"" placeholder:"HOST:PORT"`
+	AdminListen   string `help:"Address of the operator side: /admin, /health, /ready, /metrics. Empty turns it off." default:"" placeholder:"HOST:PORT"`
 	MetricsListen string `help:"Address for Prometheus and probes alone: /metrics, /health, /ready, and nothing that changes anything. It may be beyond loopback: whoever reaches it sees the names of models and agents and their load. Empty turns it off." default:"" placeholder:"HOST:PORT"`
 	Pprof         bool   `help:"Serve profiles below /debug/pprof on the operator side."`
 	Procs         int    `help:"Threads that run Go code; 0 is a quarter of the cores, at least one: passing work between threads costs more than the work." default:"0"`
@@ -68,14 +68,20 @@ func (f natsFlags) dial(ctx context.Context, name string, shards int, log *slog.
 // runWith runs a part on a link of its own until ctx ends.
 func runWith(ctx context.Context, p *parts, name string, link *bus.Link, run func(context.Context) error) error {
 	p.onStop(name+" link", func() { link.Close() })
+	keepEvents(p, link)
+	p.start(name, run)
+	return p.wait(ctx)
+}
+
+// keepEvents makes the stream of events as soon as JetStream answers. A process that may
+// not leaves it to the others; tokenbus status tells if there is none.
+func keepEvents(p *parts, link *bus.Link) {
 	p.start("JetStream wait", func(ctx context.Context) error {
-		if err := link.WaitJetStream(ctx); err != nil {
-			return nil //nolint:nilerr // stopped while it waited
+		if link.WaitJetStream(ctx) == nil {
+			_ = link.EnsureEvents(ctx)
 		}
 		return nil
 	})
-	p.start(name, run)
-	return p.wait(ctx)
 }
 
 func hostname() string {

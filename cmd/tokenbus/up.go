@@ -26,7 +26,7 @@ type upCmd struct {
 	Engine       []string      `help:"Engine to serve, with a name for its agent if wanted; may be repeated. Without one, 127.0.0.1:8000-8010 are searched." placeholder:"[NAME=]URL"`
 	Demo         bool          `help:"Start three simulated engines that serve two models."`
 	Listen       string        `help:"Address for HTTP clients." default:"127.0.0.1:8080"`
-	AdminListen  string        `help:"Address of the operator side: /health, /ready, /metrics. Empty turns it off." default:"127.0.0.1:9090"`
+	AdminListen  string        `help:"Address of the operator side: /admin, /health, /ready, /metrics. Empty turns it off." default:"127.0.0.1:9090"`
 	NATSListen   string        `name:"nats-listen" help:"Address for NATS clients. Empty turns it off." default:"127.0.0.1:4222"`
 	Data         string        `help:"Directory of JetStream; its default is below the user's data directory." placeholder:"DIR"`
 	DrainTimeout time.Duration `help:"How long requests under way may take when the process is told to stop." default:"30s"`
@@ -191,6 +191,7 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 	}
 	adm.registry.MustRegister(g.Metrics())
 	adm.watchLink(p, l)
+	keepEvents(p, l)
 	g.Client().UseScheduler(s.Take)
 	p.start("gateway", g.Run)
 	return g, nil
