@@ -5,10 +5,12 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/tokenbus/tokenbus/agent/engine"
 	"github.com/tokenbus/tokenbus/bus"
 )
 
@@ -17,7 +19,7 @@ type Agent struct {
 	cfg       Config
 	link      *bus.Link
 	log       *slog.Logger
-	engine    *engine
+	engine    *engineClient
 	slots     *slots
 	responder *bus.Responder
 	notifier  *bus.Notifier
@@ -39,11 +41,13 @@ type Agent struct {
 	srtt     smoothed // from dispatch to first byte
 	promises promises
 	heard    heard
+	asleep   atomic.Bool // as its metrics say
 	claimed  claimed
 	orders   orders
 
 	mu       sync.Mutex
 	record   bus.Record // all but its State and what is measured
+	info     engine.Info
 	measured measured
 	jobs     map[*job]struct{}
 	seen     map[string]bool // models ever served
@@ -65,7 +69,7 @@ func New(cfg Config, link *bus.Link) (*Agent, error) {
 		jobs: make(map[*job]struct{}), seen: make(map[string]bool),
 	}
 	a.record = bus.Record{
-		Engine: "openai", Provider: cfg.Provider, EngineHealth: bus.HealthStarting, Version: cfg.Version, Region: cfg.Region, Machine: cfg.Machine,
+		Engine: cfg.Engine, Provider: cfg.Provider, EngineHealth: bus.HealthStarting, Version: cfg.Version, Region: cfg.Region, Machine: cfg.Machine,
 		Organization: cfg.Organization, Tags: cfg.Tags, GPUModel: cfg.GPUModel, Started: time.Now(),
 	}
 	a.slots = newSlots(cfg.ID, a.epoch, cfg.Capacity)

@@ -100,7 +100,7 @@ func (a *Agent) check() bus.Check {
 	return c
 }
 
-func (e *engine) check(ctx context.Context, models []bus.Model) bus.Check {
+func (e *engineClient) check(ctx context.Context, models []bus.Model) bus.Check {
 	var c bus.Check
 	if len(models) == 0 {
 		c.Error = "the engine lists no model"
@@ -128,10 +128,14 @@ func CheckEngine(ctx context.Context, url string) (bus.Check, error) {
 		return bus.Check{}, err
 	}
 	defer e.close()
-	if err := e.health(ctx); err != nil {
+	kind, err := e.find(ctx)
+	if err != nil {
 		return bus.Check{}, err
 	}
-	models, err := e.models(ctx)
+	if err := kind.Health(ctx, e); err != nil {
+		return bus.Check{}, err
+	}
+	models, err := kind.Models(ctx, e)
 	if err != nil {
 		return bus.Check{}, err
 	}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/tokenbus/tokenbus/agent/engine"
 	"github.com/tokenbus/tokenbus/bus"
 )
 
@@ -17,6 +18,7 @@ type Config struct {
 	ID        string // persistent identity, unique in the fleet
 	EngineURL string // base URL of the engine, without /v1
 	EngineKey string // the engine's own API key, optional
+	Engine    string // kind of the engine, one of those of package agent/engine; empty: it is found out
 	Model     string // serve only this model; empty: all that the engine lists
 	// Provider names the outside provider at EngineURL, openai or anthropic, which gets
 	// requests only where a policy says so; empty: it is an engine of the fleet.
@@ -79,6 +81,9 @@ func (c Config) Validate() error {
 	}
 	if c.Provider != "" && c.Provider != providerOpenAI && c.Provider != providerAnthropic {
 		bad("provider", "%q is neither openai nor anthropic", c.Provider)
+	}
+	if _, err := engine.Find(c.Engine); c.Engine != "" && err != nil {
+		bad("engine", "%v", err)
 	}
 	if c.Capacity < 0 || c.Capacity > bus.MaxCapacity {
 		bad("capacity", "%d is not between 1 and %d", c.Capacity, bus.MaxCapacity)

@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
+	"github.com/tokenbus/tokenbus/agent/engine"
 	"github.com/tokenbus/tokenbus/bus"
 )
 
@@ -27,19 +29,40 @@ const (
 // them, so that a request rarely meets a socket that is being closed.
 const engineIdle = 4 * time.Second
 
-// engine is the HTTP side of an OpenAI-compatible engine.
-type engine struct {
+// engineClient is the HTTP side of an OpenAI-compatible engine.
+type engineClient struct {
 	base   string
 	url    *url.URL
 	key    string
 	xKey   bool // the key goes into x-api-key, as Anthropic wants it
 	client *http.Client
-	wire   *wire        // nil if the engine speaks TLS
-	probes *http.Client // apart, so that a probe never waits for a request's socket
+	wire   *wire                       // nil if the engine speaks TLS
+	probes *http.Client                // apart, so that a probe never waits for a request's socket
+	kind   atomic.Pointer[engine.Kind] // nil until the engine was found
+}
+
+// find tells of which kind the engine is.
+func (e *engineClient) find(ctx context.Context) (*engine.Kind, error) {
+	if k := e.kind.Load(); k != nil {
+		return k, nil
+	}
+	k, err := engine.Detect(ctx, e)
+	if err == nil {
+		e.kind.Store(k)
+	}
+	return k, err
+}
+
+// path is the engine's own path for a request.
+func (e *engineClient) path(api bus.API, path string) string {
+	if k := e.kind.Load(); k != nil {
+		return k.Path(api, path)
+	}
+	return path
 }
 
 // newEngine makes the client of an engine whose URL was validated.
-func newEngine(cfg Config) (*engine, error) {
+func newEngine(cfg Config) (*engineClient, error) {
 	base := strings.TrimSuffix(cfg.EngineURL, "/")
 	u, err := url.Parse(base)
 	if err != nil {
@@ -59,10 +82,17 @@ func newEngine(cfg Config) (*engine, error) {
 		}
 	}
 	noRedirects := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	e := &engine{
+	e := &engineClient{
 		base: base, url: u, key: cfg.EngineKey, xKey: cfg.Provider == providerAnthropic,
 		client: &http.Client{Transport: transport(), CheckRedirect: noRedirects},
 		probes: &http.Client{Transport: transport(), CheckRedirect: noRedirects, Timeout: cfg.ProbeTimeout},
+	}
+	if cfg.Engine != "" {
+		k, err := engine.Find(cfg.Engine)
+		if err != nil {
+			return nil, err
+		}
+		e.kind.Store(k)
 	}
 	if u.Scheme == "http" {
 		e.wire = &wire{addr: hostPort(u), dial: dial, max: maxIdle}
@@ -78,7 +108,7 @@ func hostPort(u *url.URL) string {
 }
 
 // do calls the engine for a request. inline tells that its body is in memory.
-func (e *engine) do(ctx context.Context, req *http.Request, inline bool) (*http.Response, error) {
+func (e *engineClient) do(ctx context.Context, req *http.Request, inline bool) (*http.Response, error) {
 	if inline && e.wire != nil {
 		return e.wire.do(ctx, req)
 	}
@@ -96,7 +126,7 @@ const (
 const anthropicVersion = "2023-06-01"
 
 // authorize adds the engine's own key to the header of a request.
-func (e *engine) authorize(h http.Header) {
+func (e *engineClient) authorize(h http.Header) {
 	if e.xKey && h.Get("Anthropic-Version") == "" {
 		h["Anthropic-Version"] = []string{anthropicVersion}
 	}
@@ -109,7 +139,7 @@ func (e *engine) authorize(h http.Header) {
 	}
 }
 
-func (e *engine) close() {
+func (e *engineClient) close() {
 	if e.wire != nil {
 		e.wire.close()
 	}
@@ -117,7 +147,8 @@ func (e *engine) close() {
 	e.probes.CloseIdleConnections()
 }
 
-func (e *engine) get(ctx context.Context, path string) (int, []byte, error) {
+// Get implements [engine.Client].
+func (e *engineClient) Get(ctx context.Context, path string) (int, []byte, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.base+path, nil)
 	if err != nil {
 		return 0, nil, err
@@ -135,71 +166,9 @@ func (e *engine) get(ctx context.Context, path string) (int, []byte, error) {
 	return resp.StatusCode, b, err
 }
 
-// health probes the engine. An engine without a health route is asked for its
-// models instead.
-func (e *engine) health(ctx context.Context) error {
-	status, _, err := e.get(ctx, "/health")
-	if err == nil && status == http.StatusNotFound {
-		status, _, err = e.get(ctx, "/v1/models")
-	}
-	if err == nil && status != http.StatusOK {
-		err = fmt.Errorf("/health answers %d", status)
-	}
-	return err
-}
-
-// models lists what the engine serves, with the engine's own cards.
-func (e *engine) models(ctx context.Context) ([]bus.Model, error) {
-	status, b, err := e.get(ctx, "/v1/models")
-	if err != nil {
-		return nil, fmt.Errorf("list models: %w", err)
-	}
-	if status != http.StatusOK {
-		return nil, fmt.Errorf("list models: the engine answers %d", status)
-	}
-	var list struct {
-		Data []json.RawMessage `json:"data"`
-	}
-	if err := json.Unmarshal(b, &list); err != nil {
-		return nil, fmt.Errorf("list models: %w", err)
-	}
-	var models []bus.Model
-	for _, card := range list.Data {
-		var m struct {
-			ID     string  `json:"id"`
-			Parent *string `json:"parent"`
-			MaxLen int     `json:"max_model_len"`
-		}
-		if json.Unmarshal(card, &m) != nil || bus.CheckModel(m.ID) != nil {
-			continue
-		}
-		model := bus.Model{ID: m.ID, MaxModelLen: m.MaxLen, Card: card}
-		if m.Parent != nil {
-			model.Parent = *m.Parent
-		}
-		models = append(models, model)
-	}
-	if len(models) == 0 {
-		return nil, errors.New("list models: the engine lists none that can be used")
-	}
-	return models, nil
-}
-
-// version asks for vLLM's version, "" if the engine has no such route.
-func (e *engine) version(ctx context.Context) string {
-	status, b, err := e.get(ctx, "/version")
-	var v struct {
-		Version string `json:"version"`
-	}
-	if err != nil || status != http.StatusOK || json.Unmarshal(b, &v) != nil {
-		return ""
-	}
-	return v.Version
-}
-
 // generate asks for the least that shows that the engine works: one token, or the
 // embedding of a word where the model gives no tokens. It tells by which API.
-func (e *engine) generate(ctx context.Context, model string) (bus.API, error) {
+func (e *engineClient) generate(ctx context.Context, model string) (bus.API, error) {
 	name, err := json.Marshal(model)
 	if err != nil {
 		return "", err
@@ -215,7 +184,7 @@ func (e *engine) generate(ctx context.Context, model string) (bus.API, error) {
 		{bus.Embeddings, "/v1/embeddings", `{"model":%s,"input":"Hi"}`},
 		{bus.Rerank, "/v1/rerank", `{"model":%s,"query":"Hi","documents":["Hi"]}`},
 	} {
-		status, err := e.post(ctx, try.path, fmt.Sprintf(try.body, name))
+		status, err := e.post(ctx, e.path(try.api, try.path), fmt.Sprintf(try.body, name))
 		switch {
 		case err != nil:
 			return try.api, err
@@ -232,7 +201,7 @@ func (e *engine) generate(ctx context.Context, model string) (bus.API, error) {
 }
 
 // post sends JSON to the engine, beside the request path.
-func (e *engine) post(ctx context.Context, path, body string) (int, error) {
+func (e *engineClient) post(ctx context.Context, path, body string) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+path, strings.NewReader(body))
 	if err != nil {
 		return 0, err

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/tokenbus/tokenbus/agent/engine"
 )
 
 // Bounds of what is believed of a page.
@@ -48,6 +50,7 @@ const (
 	histogramCount
 	histogramSum
 	cacheConfig
+	sleepState
 )
 
 // target is where the samples of one name go. An engine may say one thing under two
@@ -62,27 +65,30 @@ var targets = makeTargets()
 
 func makeTargets() map[string]target {
 	m := make(map[string]target)
-	scalar := func(index uint8, names ...string) {
+	scalar := func(index uint8, names []string) {
 		for rank, name := range names {
 			m[name] = target{scalarValue, index, uint8(rank)}
 		}
 	}
-	scalar(running, "vllm:num_requests_running")
-	scalar(waiting, "vllm:num_requests_waiting")
-	scalar(cacheUse, "vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
-	scalar(queries, "vllm:prefix_cache_queries_total", "vllm:prefix_cache_queries", "vllm:gpu_prefix_cache_queries_total", "vllm:gpu_prefix_cache_queries")
-	scalar(hits, "vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits", "vllm:gpu_prefix_cache_hits_total", "vllm:gpu_prefix_cache_hits")
-	scalar(preemptions, "vllm:num_preemptions_total", "vllm:num_preemptions")
-	scalar(promptTokens, "vllm:prompt_tokens_total")
-	histogram := func(index uint8, names ...string) {
+	histogram := func(index uint8, names []string) {
 		for rank, name := range names {
 			m[name+"_bucket"] = target{histogramBucket, index, uint8(rank)}
 			m[name+"_count"] = target{histogramCount, index, uint8(rank)}
 			m[name+"_sum"] = target{histogramSum, index, uint8(rank)}
 		}
 	}
-	histogram(ttft, "vllm:time_to_first_token_seconds")
-	histogram(itl, "vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
+	for _, k := range engine.Kinds {
+		for index, names := range map[uint8][]string{
+			running: k.Metrics.Running, waiting: k.Metrics.Waiting, cacheUse: k.Metrics.CacheUse, queries: k.Metrics.Queries,
+			hits: k.Metrics.Hits, preemptions: k.Metrics.Preemptions,
+		} {
+			scalar(index, names)
+		}
+		histogram(ttft, k.Metrics.TTFT)
+		histogram(itl, k.Metrics.ITL)
+	}
+	scalar(promptTokens, []string{"vllm:prompt_tokens_total"})
+	m["vllm:engine_sleep_state"] = target{kind: sleepState}
 	m["vllm:cache_config_info"] = target{kind: cacheConfig}
 	return m
 }
@@ -91,7 +97,18 @@ func makeTargets() map[string]target {
 type labels struct {
 	le                   float64 // NaN if there is none
 	blockSize, gpuBlocks int64   // 0 if there is none, or no number: an engine may say "None"
+	caching              flag    // of prefixes
+	awake                bool    // the sample tells whether the engine is awake
 }
+
+// flag is true, false or not known.
+type flag int8
+
+const (
+	unknown flag = iota
+	off
+	on
+)
 
 func (l *labels) set(name, value []byte) {
 	switch string(name) {
@@ -103,6 +120,15 @@ func (l *labels) set(name, value []byte) {
 		l.blockSize = cacheFactor(value)
 	case "num_gpu_blocks":
 		l.gpuBlocks = cacheFactor(value)
+	case "enable_prefix_caching":
+		switch string(value) {
+		case "True", "true":
+			l.caching = on
+		case "False", "false":
+			l.caching = off
+		}
+	case "sleep_state":
+		l.awake = string(value) == "awake"
 	}
 }
 
@@ -139,7 +165,10 @@ type enginePage struct {
 	scalars     [numScalars]scalar
 	histograms  [numHistograms]histogram
 	cacheTokens int64
-	samples     int // that were needed, on the page
+	blockSize   int64
+	caching     flag
+	asleep      bool // one of its ranks is
+	samples     int  // that were needed, on the page
 }
 
 func (p *enginePage) reset() {
@@ -149,7 +178,7 @@ func (p *enginePage) reset() {
 	for i := range p.histograms {
 		p.histograms[i] = histogram{buckets: p.histograms[i].buckets[:0]}
 	}
-	p.cacheTokens, p.samples = 0, 0
+	p.cacheTokens, p.blockSize, p.caching, p.asleep, p.samples = 0, 0, unknown, false, 0
 }
 
 // add takes one sample. One that is no number says nothing (invariant 11).
@@ -164,6 +193,16 @@ func (p *enginePage) add(t target, l labels, v float64) error {
 		return nil
 	case cacheConfig:
 		p.cacheTokens = min(p.cacheTokens+l.blockSize*l.gpuBlocks, maxCacheTokens)
+		p.blockSize = l.blockSize
+		if p.caching != off { // one rank without is one too many
+			p.caching = max(p.caching, l.caching)
+			if l.caching == off {
+				p.caching = off
+			}
+		}
+		return nil
+	case sleepState:
+		p.asleep = p.asleep || l.awake && v == 0
 		return nil
 	}
 	h := &p.histograms[t.index]

@@ -39,7 +39,12 @@ func (a *Agent) watchEngine(ctx context.Context) error {
 				return nil
 			case err == nil:
 				said = false
-				a.setMeasured(measured{at: now, values: p.signals(w.add(&p, now), now), cacheTokens: p.cacheTokens})
+				a.setMeasured(measured{
+					at: now, values: p.signals(w.add(&p, now), now), cacheTokens: p.cacheTokens, blockSize: int(p.blockSize), caching: p.caching,
+				})
+				if a.asleep.Swap(p.asleep) != p.asleep {
+					signal(a.suspect)
+				}
 			case errors.Is(err, errNoMetrics):
 				rest = now.Add(noMetricsWait)
 				w.forget()
@@ -73,7 +78,7 @@ func (a *Agent) metricsTimeout() time.Duration {
 }
 
 // metrics reads the engine's metrics into p.
-func (e *engine) metrics(ctx context.Context, s *scanner, p *enginePage, timeout time.Duration) error {
+func (e *engineClient) metrics(ctx context.Context, s *scanner, p *enginePage, timeout time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, e.base+"/metrics", nil)

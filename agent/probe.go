@@ -9,13 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tokenbus/tokenbus/agent/engine"
 	"github.com/tokenbus/tokenbus/bus"
-)
-
-// What a probe can come to, beside a good answer and a plain failure.
-var (
-	errAsleep  = errors.New("the engine sleeps")
-	errLoading = errors.New("the engine loads its model")
 )
 
 // watch is the state machine of an engine's health. It is owned by the goroutine that
@@ -53,10 +48,10 @@ func (w *watch) next(before bus.Health, p probed) bus.Health {
 	case refused(p.err):
 		w.missed = w.failures
 		return bus.HealthDown
-	case errors.Is(p.err, errAsleep):
+	case errors.Is(p.err, engine.ErrAsleep):
 		w.missed = w.failures
 		return bus.HealthAsleep
-	case errors.Is(p.err, errLoading):
+	case errors.Is(p.err, engine.ErrLoading):
 		w.missed = w.failures
 		return bus.HealthStarting
 	case silent && p.heard:
@@ -90,11 +85,17 @@ func (a *Agent) probe(ctx context.Context) error {
 	var listed time.Time
 	for {
 		began := time.Now()
-		err := a.engine.health(ctx)
+		kind, err := a.engine.find(ctx)
+		if err == nil {
+			err = kind.Health(ctx, a.engine)
+		}
 		if err == nil && (a.condition() != bus.HealthOK || time.Since(listed) > refreshEvery) {
-			if err = a.discover(ctx); err == nil {
+			if err = a.discover(ctx, kind); err == nil {
 				listed = time.Now()
 			}
+		}
+		if err == nil && a.asleep.Load() {
+			err = engine.ErrAsleep
 		}
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // told to stop
@@ -142,8 +143,8 @@ func reason(err error) string {
 }
 
 // discover reads what the engine serves.
-func (a *Agent) discover(ctx context.Context) error {
-	models, err := a.engine.models(ctx)
+func (a *Agent) discover(ctx context.Context, kind *engine.Kind) error {
+	models, err := kind.Models(ctx, a.engine)
 	if err != nil {
 		return err
 	}
@@ -154,24 +155,32 @@ func (a *Agent) discover(ctx context.Context) error {
 		}
 		models = models[i : i+1]
 	}
-	version := a.engine.version(ctx)
+	info := kind.Info(ctx, a.engine)
+	if info.Asleep {
+		return engine.ErrAsleep
+	}
+	apis := info.APIs
+	if apis == nil {
+		apis = kind.APIs
+	}
 	set := make(map[string]bool, len(models))
 	for _, m := range models {
 		set[m.ID] = true
 	}
 	a.mu.Lock()
-	changed := a.record.EngineVersion != version || !slices.EqualFunc(a.record.Models, models, func(x, y bus.Model) bool {
+	changed := a.record.Engine != kind.Name || a.record.EngineVersion != info.Version || !slices.EqualFunc(a.record.Models, models, func(x, y bus.Model) bool {
 		return x.ID == y.ID && string(x.Card) == string(y.Card)
 	})
-	a.record.Models, a.record.EngineVersion = models, version
+	a.record.Models, a.record.Engine, a.record.EngineVersion, a.record.APIs = models, kind.Name, info.Version, apis
+	a.record.EngineCapacity, a.info = max(info.Capacity, 0), info
 	a.mu.Unlock()
-	a.slots.update(func(s *slots) { s.models = set })
+	a.slots.update(func(s *slots) { s.models, s.stated = set, max(info.Capacity, 0) })
 	if changed {
 		names := make([]string, 0, len(models))
 		for _, m := range models {
 			names = append(names, m.ID)
 		}
-		a.log.Info("engine found", "models", names, "engine_version", version)
+		a.log.Info("engine found", "engine", kind.Name, "engine_version", info.Version, "models", names)
 		a.beatNow(true)
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tokenbus/tokenbus/agent/engine"
 	"github.com/tokenbus/tokenbus/bus"
 )
 
@@ -39,9 +40,9 @@ func TestWatch(t *testing.T) {
 		},
 		"not there yet":          {bad(silence, bus.HealthStarting), bad(silence, bus.HealthStarting), bad(silence, bus.HealthStarting), bad(silence, bus.HealthStarting), good},
 		"not there, and refuses": {bad(refusal, bus.HealthDown), bad(refusal, bus.HealthDown), good},
-		"loads":                  {bad(errLoading, bus.HealthStarting), good, bad(errLoading, bus.HealthStarting), good},
-		"put to sleep":           {good, bad(errAsleep, bus.HealthAsleep), bad(errAsleep, bus.HealthAsleep), good},
-		"from asleep to dead":    {good, bad(errAsleep, bus.HealthAsleep), bad(refusal, bus.HealthDown), bad(silence, bus.HealthUnresponsive), good},
+		"loads":                  {bad(engine.ErrLoading, bus.HealthStarting), good, bad(engine.ErrLoading, bus.HealthStarting), good},
+		"put to sleep":           {good, bad(engine.ErrAsleep, bus.HealthAsleep), bad(engine.ErrAsleep, bus.HealthAsleep), good},
+		"from asleep to dead":    {good, bad(engine.ErrAsleep, bus.HealthAsleep), bad(refusal, bus.HealthDown), bad(silence, bus.HealthUnresponsive), good},
 	}
 	for name, steps := range cases {
 		w := watch{failures: 3, warmup: time.Minute}

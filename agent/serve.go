@@ -61,7 +61,7 @@ func (j *job) request() (req *http.Request, inline bool, _ *bus.Error) {
 		return nil, false, bus.Errorf(bus.ReasonRouteNotFound, "the API %q has no path %q", j.api, bus.FirstHeader(h, bus.HeaderPath))
 	}
 	target := *j.a.engine.url
-	target.Path += path
+	target.Path += j.a.engine.path(j.api, path)
 	target.RawQuery = bus.FirstHeader(h, bus.HeaderQuery)
 	if strings.ContainsFunc(target.RawQuery, func(c rune) bool { return c <= ' ' || c == 0x7f || c == '#' }) {
 		return nil, false, bus.Errorf(bus.ReasonBadRequest, "the query string has a character that must be escaped")

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -36,14 +37,25 @@ const signalsFor = 5 * time.Second
 
 // measured is what the last good look at an engine gave. The map is not changed.
 type measured struct {
-	at          time.Time // zero if there was none
-	values      map[string]float64
-	cacheTokens int64 // a fact, which does not become stale
+	at     time.Time // zero if there was none
+	values map[string]float64
+	// Facts, which do not become stale.
+	cacheTokens int64
+	blockSize   int
+	caching     flag
 }
 
 // describe writes into a record what the agent knows of its engine and of itself.
 func (a *Agent) describe(r *bus.Record, m measured, now time.Time) {
-	r.CacheTokens = m.cacheTokens
+	a.mu.Lock()
+	info := a.info
+	a.mu.Unlock()
+	r.CacheTokens, r.CacheBlockSize = cmp.Or(m.cacheTokens, info.CacheTokens), cmp.Or(m.blockSize, info.BlockSize)
+	r.PrefixCaching = info.PrefixCaching
+	if m.caching != unknown {
+		caching := m.caching == on
+		r.PrefixCaching = &caching
+	}
 	r.Signals = a.slots.signals(now)
 	if ms, ok := a.srtt.get(); ok {
 		r.Signals[signalSRTT] = ms

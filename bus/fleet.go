@@ -16,7 +16,7 @@ const (
 	BeatCoalesce = 20 * time.Millisecond
 	StaleAfter   = 3 * time.Second // an agent silent for so long is not chosen
 	GoneAfter    = 6 * time.Second // an agent silent for so long is gone
-	ForgetAfter  = 5 * time.Minute // an agent silent for so long is no longer shown to operators
+	RememberFor  = 5 * time.Minute // an agent silent for so long is no longer shown to operators
 )
 
 // Fleet is the live view that beats give: which agents and schedulers there are.
@@ -136,7 +136,7 @@ func (f *Fleet) Agents() []Record {
 		switch a := f.agents[id]; {
 		case now.Sub(a.at) < GoneAfter:
 			list = append(list, a.record)
-		case now.Sub(a.at) >= ForgetAfter:
+		case now.Sub(a.at) >= RememberFor:
 			delete(f.agents, id)
 		}
 	}
@@ -149,7 +149,7 @@ type Sighting struct {
 	At     time.Time // when that was, by the clock of the watcher
 }
 
-// Sightings are the agents that were heard within ForgetAfter and did not say that they
+// Sightings are the agents that were heard within RememberFor and did not say that they
 // leave, by id: those that are silent, too.
 func (f *Fleet) Sightings() []Sighting {
 	now := time.Now()
@@ -157,7 +157,7 @@ func (f *Fleet) Sightings() []Sighting {
 	defer f.mu.Unlock()
 	var list []Sighting
 	for _, id := range slices.Sorted(maps.Keys(f.agents)) {
-		if a := f.agents[id]; now.Sub(a.at) < ForgetAfter {
+		if a := f.agents[id]; now.Sub(a.at) < RememberFor {
 			list = append(list, Sighting{a.record, a.at})
 		}
 	}

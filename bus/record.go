@@ -59,28 +59,32 @@ type Model struct {
 // which hold only the fields of State.
 type Record struct {
 	State
-	Models        []Model      `json:"models,omitempty"`
-	Engine        string       `json:"engine,omitempty"`
-	EngineVersion string       `json:"engine_version,omitempty"`
-	EngineHealth  Health       `json:"engine_health,omitempty"`
-	EngineReason  string       `json:"engine_reason,omitempty"` // why the engine is not well, in words
-	Order         *Order       `json:"order,omitempty"`         // that holds for the agent, if one wants something
-	FullCapacity  int          `json:"full_capacity,omitempty"` // while the capacity still grows to it, after a start
-	Version       string       `json:"version,omitempty"`
-	Region        string       `json:"region,omitempty"`
-	Machine       string       `json:"machine,omitempty"`
-	Organization  string       `json:"organization,omitempty"`
-	Tags          []string     `json:"tags,omitempty"`
-	GPUModel      string       `json:"gpu_model,omitempty"`
-	Counters      *AgentCounts `json:"counters,omitempty"`
-	Provider      string       `json:"provider,omitempty"` // name of the outside provider behind the agent; used only where a policy says so
+	Models         []Model      `json:"models,omitempty"`
+	Engine         string       `json:"engine,omitempty"`
+	EngineVersion  string       `json:"engine_version,omitempty"`
+	APIs           []API        `json:"apis,omitempty"`            // that the engine serves; absent: it depends on the model, and the engine refuses by itself
+	EngineCapacity int          `json:"engine_capacity,omitempty"` // requests at one time that the engine states
+	EngineHealth   Health       `json:"engine_health,omitempty"`
+	EngineReason   string       `json:"engine_reason,omitempty"` // why the engine is not well, in words
+	Order          *Order       `json:"order,omitempty"`         // that holds for the agent, if one wants something
+	FullCapacity   int          `json:"full_capacity,omitempty"` // while the capacity still grows to it, after a start
+	Version        string       `json:"version,omitempty"`
+	Region         string       `json:"region,omitempty"`
+	Machine        string       `json:"machine,omitempty"`
+	Organization   string       `json:"organization,omitempty"`
+	Tags           []string     `json:"tags,omitempty"`
+	GPUModel       string       `json:"gpu_model,omitempty"`
+	Counters       *AgentCounts `json:"counters,omitempty"`
+	Provider       string       `json:"provider,omitempty"` // name of the outside provider behind the agent; used only where a policy says so
 	// Signals are measurements of the engine, the agent and the host, by the name of
 	// the gate that looks at them. What is unknown is absent.
-	Signals     map[string]float64 `json:"signals,omitempty"`
-	SignalAgeMS int64              `json:"signal_age_ms,omitempty"` // of the oldest of them, when the agent said this
-	CacheTokens int64              `json:"cache_tokens,omitempty"`  // room of the engine's prefix cache, in tokens
-	Started     time.Time          `json:"started,omitzero"`
-	Seen        time.Time          `json:"seen,omitzero"` // when the agent said this, by its own clock
+	Signals        map[string]float64 `json:"signals,omitempty"`
+	SignalAgeMS    int64              `json:"signal_age_ms,omitempty"`    // of the oldest of them, when the agent said this
+	CacheTokens    int64              `json:"cache_tokens,omitempty"`     // room of the engine's prefix cache, in tokens
+	CacheBlockSize int                `json:"cache_block_size,omitempty"` // tokens of one of its blocks
+	PrefixCaching  *bool              `json:"prefix_caching,omitempty"`   // whether the engine keeps the prompts of requests that ended
+	Started        time.Time          `json:"started,omitzero"`
+	Seen           time.Time          `json:"seen,omitzero"` // when the agent said this, by its own clock
 }
 
 // State is the part of a record that changes with every request.

@@ -26,7 +26,7 @@ func (s *Scheduler) choose(t *ticket, now time.Time) choice {
 		return choice{verdict: policy.NoModel}
 	}
 	s.see(t, p, now)
-	req := policy.Request{Session: t.session, Failed: t.excluded, Random: s.random()}
+	req := policy.Request{API: apiBit(t.api), Session: t.session, Failed: t.excluded, Random: s.random()}
 	out := choice{verdict: policy.NoHealthy}
 	for k := t.step; k < len(t.policy.Steps); k++ {
 		step := &t.policy.Steps[k]
@@ -74,7 +74,7 @@ func (s *Scheduler) see(t *ticket, p *pool, now time.Time) {
 // could reports whether a step that the ticket may take lets it go to this agent,
 // which has room.
 func (s *Scheduler) could(t *ticket, v *agentView, now time.Time) (step int, ok bool) {
-	req := policy.Request{Session: t.session, Failed: t.excluded}
+	req := policy.Request{API: apiBit(t.api), Session: t.session, Failed: t.excluded}
 	a := v.look(now)
 	for k := t.step; k < len(t.policy.Steps); k++ {
 		st := &t.policy.Steps[k]

@@ -41,7 +41,7 @@ func (s *Scheduler) tickHedge(t *ticket, now time.Time) {
 	if !ok || now.Sub(t.sent) < after || p.load(now) >= hedgeBelow {
 		return
 	}
-	req := policy.Request{Session: t.session, Failed: maps.Clone(t.excluded), Random: s.random()}
+	req := policy.Request{API: apiBit(t.api), Session: t.session, Failed: maps.Clone(t.excluded), Random: s.random()}
 	if req.Failed == nil {
 		req.Failed = make(map[string]bool, 1)
 	}

@@ -72,10 +72,30 @@ func (v *agentView) learn(now time.Time) {
 		Region: r.Region, Engine: r.Engine, EngineVersion: r.EngineVersion, Organization: r.Organization, Machine: r.Machine,
 		GPUModel: r.GPUModel, Tags: r.Tags, Models: models,
 	}
+	a.APIs = 0
+	for _, api := range r.APIs {
+		a.APIs |= apiBit(api)
+	}
 	a.Signals.Read(r.Signals)
 	v.told = now.Add(-time.Duration(r.SignalAgeMS) * time.Millisecond)
 	a.Trust = trust(r.Signals)
+	if r.PrefixCaching != nil && !*r.PrefixCaching {
+		a.Trust = leastTrust
+	}
 }
+
+// apiBit gives each API a bit of its own; one that is not known has none.
+func apiBit(api bus.API) uint32 { return apiBits[api] }
+
+var apiBits = func() map[bus.API]uint32 {
+	m := make(map[bus.API]uint32)
+	for _, r := range bus.Routes {
+		if _, ok := m[r.API]; !ok {
+			m[r.API] = 1 << len(m)
+		}
+	}
+	return m
+}()
 
 // trust is how much of what the prefix index promised an engine has kept lately: the
 // cached tokens that it reports against those that were predicted for the same

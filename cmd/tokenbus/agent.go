@@ -66,6 +66,7 @@ type agentCmd struct {
 	agentFlags
 	ID           string        `help:"Identity of the agent, unique in the fleet; its counters are kept under it. Its default is the host's name." placeholder:"NAME"`
 	EngineURL    string        `help:"Base URL of the engine." default:"http://127.0.0.1:8000" placeholder:"URL"`
+	Engine       string        `help:"Kind of the engine; auto finds it out." enum:"auto,vllm,sglang,llamacpp,ollama,infinity,tei,openai" default:"auto"`
 	Provider     string        `help:"The engine is an outside provider, openai or anthropic, which gets requests only where the fallback_provider of a policy says so." placeholder:"NAME"`
 	Model        string        `help:"Serve only this model of the engine." placeholder:"MODEL"`
 	Machine      string        `help:"Machine that the agent says it is on; its default is the host's name." placeholder:"NAME"`
@@ -95,6 +96,12 @@ func (c *agentCmd) Run(ctx context.Context) error {
 		return err
 	}
 	cfg.Provider = c.Provider
+	if c.Engine != "auto" {
+		cfg.Engine = c.Engine
+	}
+	if c.Provider != "" && cfg.Engine == "" {
+		cfg.Engine = "openai" // nobody else's health is asked for by any other route
+	}
 	if err := cfg.Validate(); err != nil {
 		return err
 	}

@@ -6,9 +6,10 @@ type Agent struct {
 	ID       string
 	Hash     uint64 // of the id, for rendezvous
 	Facts    Facts
-	Healthy  bool // heard of recently, ready, and its engine answers
-	Open     bool // its circuit breaker lets nothing through
-	Active   int  // requests it has, and those on their way to it
+	APIs     uint32 // a bit for each API that its engine serves; 0: whatever it is asked for
+	Healthy  bool   // heard of recently, ready, and its engine answers
+	Open     bool   // its circuit breaker lets nothing through
+	Active   int    // requests it has, and those on their way to it
 	Capacity int
 	Tokens   int64 // of those requests, estimated
 	Signals  Signals
@@ -39,6 +40,7 @@ type Serving struct {
 
 // Request is what a decision may know of a request.
 type Request struct {
+	API     uint32          // the bit of its API; 0 passes everywhere
 	Session uint64          // hash of the session key, 0 if there is none
 	Failed  map[string]bool // agents that failed the request
 	Random  uint64
@@ -74,6 +76,7 @@ type Why uint8
 const (
 	Passed       Why = iota
 	Unhealthy        // not heard of, not ready, or its engine is down
+	Incapable        // its engine does not serve the API
 	BreakerOpen      // it failed too often in a row
 	Mismatch         // the step's match excludes it
 	FailedBefore     // it failed this request
@@ -82,7 +85,7 @@ const (
 	numWhys
 )
 
-var whyNames = [numWhys]string{"passed", "unhealthy", "breaker_open", "match", "failed_before", "full", "gate"}
+var whyNames = [numWhys]string{"passed", "unhealthy", "capability", "breaker_open", "match", "failed_before", "full", "gate"}
 
 // String is the name of the filter in records and errors.
 func (w Why) String() string { return whyNames[w] }
@@ -93,6 +96,8 @@ func filter(s *Step, req *Request, a *Agent, breakers bool) (Why, *Gate) {
 	switch {
 	case !a.Healthy || a.Capacity <= 0:
 		return Unhealthy, nil
+	case a.APIs != 0 && req.API != 0 && a.APIs&req.API == 0:
+		return Incapable, nil
 	case a.Open && breakers:
 		return BreakerOpen, nil
 	case !s.Match.Holds(&a.Facts):
@@ -130,6 +135,7 @@ const (
 	Chosen     Verdict = "chosen"
 	NoModel    Verdict = "no_model"    // no agent serves the model
 	NoHealthy  Verdict = "no_healthy"  // some do, none can be used now
+	NoAPI      Verdict = "no_api"      // of those that can be used, none serves the API
 	NoMatch    Verdict = "no_match"    // those that can be used are not what the step wants
 	AllFailed  Verdict = "all_failed"  // those that remain failed this request
 	AllGated   Verdict = "all_gated"   // gates exclude those that remain
@@ -202,6 +208,8 @@ func (p *Pool) verdict() Verdict {
 		return AllFailed
 	case p.counts[Mismatch] > 0:
 		return NoMatch
+	case p.counts[Incapable] > 0:
+		return NoAPI
 	}
 	return NoHealthy
 }
