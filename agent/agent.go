@@ -5,12 +5,10 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/tokenbus/tokenbus/agent/engine"
 	"github.com/tokenbus/tokenbus/bus"
 )
 
@@ -41,13 +39,11 @@ type Agent struct {
 	srtt     smoothed // from dispatch to first byte
 	promises promises
 	heard    heard
-	asleep   atomic.Bool // as its metrics say
 	claimed  claimed
 	orders   orders
 
 	mu       sync.Mutex
 	record   bus.Record // all but its State and what is measured
-	info     engine.Info
 	measured measured
 	jobs     map[*job]struct{}
 	seen     map[string]bool // models ever served

@@ -27,7 +27,6 @@ type claim struct {
 	Started time.Time `json:"started"`
 	Machine string    `json:"machine,omitempty"`
 	Region  string    `json:"region,omitempty"`
-	Active  int       `json:"active"`
 	Holds   bool      `json:"holds"` // it serves; otherwise it wants to start
 }
 
@@ -52,7 +51,7 @@ func (a *Agent) ownClaim(holds bool) claim {
 	a.mu.Lock()
 	started := a.record.Started
 	a.mu.Unlock()
-	return claim{Epoch: a.epoch, Started: started, Machine: a.cfg.Machine, Region: a.cfg.Region, Active: a.Active(), Holds: holds}
+	return claim{Epoch: a.epoch, Started: started, Machine: a.cfg.Machine, Region: a.cfg.Region, Holds: holds}
 }
 
 // claim asks whether a process serves under the agent's id, and holds the id from then
@@ -67,16 +66,9 @@ func (a *Agent) claim(ctx context.Context, lost context.CancelCauseFunc) (releas
 		return nil, err
 	}
 	release = func() { _ = sub.Unsubscribe() }
-	// What this process subscribed must be at the server before another's question.
-	flush, cancel := context.WithTimeout(ctx, claimWait)
-	defer cancel()
-	_ = a.link.Flush(flush)
-	a.sayClaim()
-	select {
-	case <-ctx.Done():
+	if err := a.askClaim(ctx); err != nil {
 		release()
-		return nil, ctx.Err()
-	case <-time.After(claimWait):
+		return nil, err
 	}
 	a.claimed.mu.Lock()
 	defer a.claimed.mu.Unlock()
@@ -86,6 +78,27 @@ func (a *Agent) claim(ctx context.Context, lost context.CancelCauseFunc) (releas
 	}
 	a.claimed.holds = true
 	return release, nil
+}
+
+// askClaim says the claim once the server hears this process, and gives the others time
+// to object. A claim that nobody could hear is none.
+func (a *Agent) askClaim(ctx context.Context) error {
+	for {
+		flush, cancel := context.WithTimeout(ctx, time.Second)
+		err := a.link.Flush(flush)
+		cancel()
+		if err == nil {
+			a.sayClaim()
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(claimWait):
+		}
+		if err == nil {
+			return nil
+		}
+	}
 }
 
 // held names the process that has the id.

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -87,12 +88,15 @@ func newEngine(cfg Config) (*engineClient, error) {
 		client: &http.Client{Transport: transport(), CheckRedirect: noRedirects},
 		probes: &http.Client{Transport: transport(), CheckRedirect: noRedirects, Timeout: cfg.ProbeTimeout},
 	}
-	if cfg.Engine != "" {
+	switch {
+	case cfg.Engine != "":
 		k, err := engine.Find(cfg.Engine)
 		if err != nil {
 			return nil, err
 		}
 		e.kind.Store(k)
+	case cfg.Provider != "":
+		e.kind.Store(engine.OpenAI) // it is asked on no route of another kind
 	}
 	if u.Scheme == "http" {
 		e.wire = &wire{addr: hostPort(u), dial: dial, max: maxIdle}
@@ -166,6 +170,9 @@ func (e *engineClient) Get(ctx context.Context, path string) (int, []byte, error
 	return resp.StatusCode, b, err
 }
 
+// notServed are the answers of engines that have no such API for a model.
+var notServed = []int{http.StatusNotFound, http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusUnprocessableEntity}
+
 // generate asks for the least that shows that the engine works: one token, or the
 // embedding of a word where the model gives no tokens. It tells by which API.
 func (e *engineClient) generate(ctx context.Context, model string) (bus.API, error) {
@@ -182,7 +189,7 @@ func (e *engineClient) generate(ctx context.Context, model string) (bus.API, err
 		{bus.Completions, "/v1/completions", `{"model":%s,"prompt":"Hi","max_tokens":1}`},
 		{bus.Chat, "/v1/chat/completions", `{"model":%s,"messages":[{"role":"user","content":"Hi"}],"max_tokens":1}`},
 		{bus.Embeddings, "/v1/embeddings", `{"model":%s,"input":"Hi"}`},
-		{bus.Rerank, "/v1/rerank", `{"model":%s,"query":"Hi","documents":["Hi"]}`},
+		{bus.Rerank, "/v1/rerank", `{"model":%s,"query":"Hi","documents":["Hi"],"texts":["Hi"]}`},
 	} {
 		status, err := e.post(ctx, e.path(try.api, try.path), fmt.Sprintf(try.body, name))
 		switch {
@@ -193,7 +200,7 @@ func (e *engineClient) generate(ctx context.Context, model string) (bus.API, err
 		case first == nil:
 			first = fmt.Errorf("%s answers %d", try.path, status)
 		}
-		if status != http.StatusNotFound && status != http.StatusBadRequest && status != http.StatusMethodNotAllowed && status != http.StatusUnprocessableEntity {
+		if !slices.Contains(notServed, status) {
 			return try.api, fmt.Errorf("%s answers %d", try.path, status)
 		}
 	}

@@ -194,11 +194,8 @@ func (p *enginePage) add(t target, l labels, v float64) error {
 	case cacheConfig:
 		p.cacheTokens = min(p.cacheTokens+l.blockSize*l.gpuBlocks, maxCacheTokens)
 		p.blockSize = l.blockSize
-		if p.caching != off { // one rank without is one too many
-			p.caching = max(p.caching, l.caching)
-			if l.caching == off {
-				p.caching = off
-			}
+		if l.caching != unknown && p.caching != off { // one rank without is one too many
+			p.caching = l.caching
 		}
 		return nil
 	case sleepState:

@@ -41,10 +41,8 @@ func (a *Agent) watchEngine(ctx context.Context) error {
 				said = false
 				a.setMeasured(measured{
 					at: now, values: p.signals(w.add(&p, now), now), cacheTokens: p.cacheTokens, blockSize: int(p.blockSize), caching: p.caching,
+					asleep: p.asleep,
 				})
-				if a.asleep.Swap(p.asleep) != p.asleep {
-					signal(a.suspect)
-				}
 			case errors.Is(err, errNoMetrics):
 				rest = now.Add(noMetricsWait)
 				w.forget()
@@ -67,8 +65,19 @@ func (a *Agent) watchEngine(ctx context.Context) error {
 
 func (a *Agent) setMeasured(m measured) {
 	a.mu.Lock()
+	turned := a.measured.asleep != m.asleep
 	a.measured = m
 	a.mu.Unlock()
+	if turned {
+		signal(a.suspect)
+	}
+}
+
+// sleeps reports whether the engine's metrics lately said that it sleeps.
+func (a *Agent) sleeps() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.measured.asleep && time.Since(a.measured.at) <= signalsFor
 }
 
 // metricsTimeout is how long a look may take. A busy engine is slow to answer, so it

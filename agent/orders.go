@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tokenbus/tokenbus/bus"
@@ -16,9 +17,13 @@ import (
 type orders struct {
 	mu       sync.Mutex
 	revision uint64
-	unsaved  bool // the order in force could not be written
-	cut      bool // work was cut for the order in force
+	pending  []func(*bus.Order) // changes in force that could not be written yet
+
+	cut atomic.Bool // work was cut for the order in force
 }
+
+// maxPending bounds the changes that wait for JetStream.
+const maxPending = 64
 
 // readOrder takes the order that was kept for this identity. If it can't be read soon
 // the agent serves, and follows the order when it can.
@@ -38,14 +43,18 @@ func (a *Agent) followOrders(ctx context.Context) error {
 	return a.link.WatchOrder(ctx, a.cfg.ID, a.obey)
 }
 
-// obey applies an order that was read.
+// obey applies an order that was read, with the changes that came since and could not be
+// written.
 func (a *Agent) obey(o bus.Order, revision uint64) {
 	a.orders.mu.Lock()
 	defer a.orders.mu.Unlock()
-	if revision < a.orders.revision || a.orders.unsaved && o.At.Before(a.slots.ordered().At) {
+	if revision < a.orders.revision {
 		return
 	}
-	a.orders.revision, a.orders.unsaved = revision, false
+	a.orders.revision = revision
+	for _, edit := range a.orders.pending {
+		edit(&o)
+	}
 	a.apply(o)
 }
 
@@ -55,7 +64,7 @@ func (a *Agent) apply(o bus.Order) {
 	if o == before || o.Idle() && before.Idle() {
 		return
 	}
-	a.orders.cut = false
+	a.orders.cut.Store(false)
 	a.slots.update(func(s *slots) { s.order = o })
 	a.log.Info("operator's order", "drain", o.Drain, "cordon", o.Cordon, "capacity", o.Capacity, "reason", o.Reason, "by", o.By)
 	a.event("agent", map[string]any{"agent": a.cfg.ID, "status": a.slots.now().Status, "order": o})
@@ -67,6 +76,9 @@ func (a *Agent) apply(o bus.Order) {
 func (a *Agent) change(f func(*bus.Order)) (warning string, err error) {
 	a.orders.mu.Lock()
 	defer a.orders.mu.Unlock()
+	if len(a.orders.pending) == maxPending {
+		return "", bus.Errorf(bus.ReasonBusUnavailable, "%d orders wait for JetStream already", maxPending)
+	}
 	now := clock()
 	edit := func(o *bus.Order) {
 		f(o)
@@ -81,14 +93,11 @@ func (a *Agent) change(f func(*bus.Order)) (warning string, err error) {
 		return "", err
 	}
 	a.apply(o)
-	saved, revision, err := a.saveOrder(edit)
-	if err != nil {
-		a.orders.unsaved = true
+	a.orders.pending = append(a.orders.pending, edit)
+	if err := a.saveOrder(); err != nil {
 		a.log.Warn("the order is in force and can't be kept", "err", err)
 		return "the order is in force but could not be kept, so a restart of the agent forgets it: " + err.Error(), nil
 	}
-	a.orders.revision, a.orders.unsaved = revision, false
-	a.apply(saved)
 	return "", nil
 }
 
@@ -98,22 +107,30 @@ func clock() time.Time { return time.Now().UTC().Round(0) }
 // orderTimeout bounds the wait for JetStream within a command.
 const orderTimeout = 2 * time.Second
 
-func (a *Agent) saveOrder(edit func(*bus.Order)) (bus.Order, uint64, error) {
+// saveOrder writes the changes that wait, on top of what is kept, which may be more than
+// this process could read. a.orders.mu is held.
+func (a *Agent) saveOrder() error {
 	ctx, cancel := context.WithTimeout(a.base, orderTimeout)
 	defer cancel()
-	return a.link.ChangeOrder(ctx, a.cfg.ID, edit)
+	o, revision, err := a.link.ChangeOrder(ctx, a.cfg.ID, func(o *bus.Order) {
+		for _, edit := range a.orders.pending {
+			edit(o)
+		}
+	})
+	if err != nil {
+		return err
+	}
+	a.orders.revision, a.orders.pending = revision, nil
+	a.apply(o)
+	return nil
 }
 
-// keepOrder writes an order that could not be kept when it came.
+// keepOrder writes what could not be kept when it came.
 func (a *Agent) keepOrder() {
 	a.orders.mu.Lock()
 	defer a.orders.mu.Unlock()
-	if !a.orders.unsaved {
-		return
-	}
-	o := a.slots.ordered()
-	if _, revision, err := a.saveOrder(func(to *bus.Order) { *to = o }); err == nil {
-		a.orders.revision, a.orders.unsaved = revision, false
+	if len(a.orders.pending) > 0 {
+		_ = a.saveOrder() // tried again at the next flush
 	}
 }
 
@@ -123,11 +140,7 @@ func (a *Agent) cutLate(now time.Time) {
 	if !o.Drain || o.CutAt.IsZero() || now.Before(o.CutAt) || a.Active() == 0 {
 		return
 	}
-	a.orders.mu.Lock()
-	again := a.orders.cut
-	a.orders.cut = true
-	a.orders.mu.Unlock()
-	if !again {
+	if !a.orders.cut.Swap(true) { // no lock: a command may hold it while it waits for JetStream
 		a.log.Warn("the time of the drain is over; work in flight is cut", "active", a.Active())
 		a.abortAll()
 	}

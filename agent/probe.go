@@ -94,7 +94,7 @@ func (a *Agent) probe(ctx context.Context) error {
 				listed = time.Now()
 			}
 		}
-		if err == nil && a.asleep.Load() {
+		if err == nil && a.sleeps() {
 			err = engine.ErrAsleep
 		}
 		if ctx.Err() != nil {
@@ -172,7 +172,8 @@ func (a *Agent) discover(ctx context.Context, kind *engine.Kind) error {
 		return x.ID == y.ID && string(x.Card) == string(y.Card)
 	})
 	a.record.Models, a.record.Engine, a.record.EngineVersion, a.record.APIs = models, kind.Name, info.Version, apis
-	a.record.EngineCapacity, a.info = max(info.Capacity, 0), info
+	a.record.EngineCapacity, a.record.CacheTokens = max(info.Capacity, 0), info.CacheTokens
+	a.record.CacheBlockSize, a.record.PrefixCaching = info.BlockSize, info.PrefixCaching
 	a.mu.Unlock()
 	a.slots.update(func(s *slots) { s.models, s.stated = set, max(info.Capacity, 0) })
 	if changed {

@@ -208,3 +208,32 @@ func BenchmarkScan(b *testing.B) {
 		}
 	}
 }
+
+// TestPageFacts: an engine tells whether it keeps prefixes, and whether one of its ranks
+// sleeps; what it does not tell is not known.
+func TestPageFacts(t *testing.T) {
+	config := func(rank, caching string) string {
+		return `vllm:cache_config_info{engine="` + rank + `",block_size="16",num_gpu_blocks="10",enable_prefix_caching="` + caching + "\"} 1\n"
+	}
+	state := func(rank, state, v string) string {
+		return `vllm:engine_sleep_state{engine="` + rank + `",sleep_state="` + state + `"} ` + v + "\n"
+	}
+	cases := map[string]struct {
+		page    string
+		caching flag
+		asleep  bool
+	}{
+		"nothing said":      {"vllm:num_requests_running 0\n", unknown, false},
+		"no word":           {config("0", "None"), unknown, false},
+		"caches":            {config("0", "True") + config("1", "True"), on, false},
+		"one does not":      {config("0", "False") + config("1", "True"), off, false},
+		"the other neither": {config("0", "True") + config("1", "False"), off, false},
+		"awake":             {state("0", "awake", "1") + state("0", "discard_all", "0"), unknown, false},
+		"one rank sleeps":   {state("0", "awake", "1") + state("1", "awake", "0") + state("1", "discard_all", "1"), unknown, true},
+	}
+	for name, c := range cases {
+		if p := scanned(t, c.page); p.caching != c.caching || p.asleep != c.asleep {
+			t.Errorf("%s: caching %d, asleep %v", name, p.caching, p.asleep)
+		}
+	}
+}

@@ -39,6 +39,7 @@ const signalsFor = 5 * time.Second
 type measured struct {
 	at     time.Time // zero if there was none
 	values map[string]float64
+	asleep bool
 	// Facts, which do not become stale.
 	cacheTokens int64
 	blockSize   int
@@ -47,11 +48,7 @@ type measured struct {
 
 // describe writes into a record what the agent knows of its engine and of itself.
 func (a *Agent) describe(r *bus.Record, m measured, now time.Time) {
-	a.mu.Lock()
-	info := a.info
-	a.mu.Unlock()
-	r.CacheTokens, r.CacheBlockSize = cmp.Or(m.cacheTokens, info.CacheTokens), cmp.Or(m.blockSize, info.BlockSize)
-	r.PrefixCaching = info.PrefixCaching
+	r.CacheTokens, r.CacheBlockSize = cmp.Or(m.cacheTokens, r.CacheTokens), cmp.Or(m.blockSize, r.CacheBlockSize)
 	if m.caching != unknown {
 		caching := m.caching == on
 		r.PrefixCaching = &caching

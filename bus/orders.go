@@ -150,19 +150,3 @@ func (l *Link) WatchOrder(ctx context.Context, agent string, f func(o Order, rev
 		f(o, entries[0].Revision())
 	})
 }
-
-// Orders reads all orders that want something, by the agents' ids.
-func (l *Link) Orders(ctx context.Context) ([]Order, error) {
-	entries, err := l.listConfig(ctx, orderPrefix+"*")
-	var list []Order
-	for _, e := range entries {
-		agent, err := DecodeToken(e.Key()[len(orderPrefix):])
-		if err != nil {
-			continue
-		}
-		if o, err := decodeOrder(e, agent); err == nil && !o.Idle() {
-			list = append(list, o)
-		}
-	}
-	return list, err
-}

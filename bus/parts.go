@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -34,7 +35,7 @@ func (l *Link) Parts(ctx context.Context, pause time.Duration) ([]Part, error) {
 	var list []Part
 	for _, a := range answers {
 		var p Part
-		if json.Unmarshal(a, &p) == nil && len(p.Name) > len("tokenbus-") && p.Name[:len("tokenbus-")] == "tokenbus-" {
+		if json.Unmarshal(a, &p) == nil && strings.HasPrefix(p.Name, "tokenbus-") {
 			list = append(list, p)
 		}
 	}

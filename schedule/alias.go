@@ -70,7 +70,7 @@ func (s *Scheduler) copyTo(t *ticket, now time.Time) {
 	for _, v := range p.views {
 		v.look(now)
 	}
-	req := policy.Request{Session: t.session, Random: s.random()}
+	req := policy.Request{API: apiBit(t.api), Session: t.session, Random: s.random()}
 	i, verdict := s.pool.Decide(&c.policy.Steps[0], &req, p.list)
 	if verdict != policy.Chosen {
 		s.counters.Unshadowed++

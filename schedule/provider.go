@@ -51,7 +51,7 @@ func (s *Scheduler) provide(t *ticket, now time.Time) (done bool, why string) {
 	for _, v := range agents.views {
 		v.look(now)
 	}
-	i, verdict := s.pool.Decide(&providerStep, &policy.Request{Failed: t.excluded}, agents.list)
+	i, verdict := s.pool.Decide(&providerStep, &policy.Request{API: apiBit(t.api), Failed: t.excluded}, agents.list)
 	s.explainStep(t, "fallback_provider", p.Engine, verdict, i, agents.list, now)
 	if i < 0 {
 		return false, "the fallback provider " + p.Engine + " can't take the request: " + string(verdict)

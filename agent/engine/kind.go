@@ -42,10 +42,8 @@ type Kind struct {
 	// depends on the model, and the engine itself refuses.
 	APIs []bus.API
 	// Paths are the engine's paths where they are not the API's own.
-	Paths map[bus.API]string
-	// Adapters tells that LoRA adapters can be loaded while it runs, the way vLLM does it.
-	Adapters bool
-	Metrics  Names
+	Paths   map[bus.API]string
+	Metrics Names
 
 	health func(context.Context, Client) error
 	models func(context.Context, Client) ([]bus.Model, error)
@@ -113,8 +111,11 @@ func (k *Kind) Info(ctx context.Context, c Client) Info {
 // models, or by routes that no other kind has.
 func Detect(ctx context.Context, c Client) (*Kind, error) {
 	status, body, err := c.Get(ctx, "/v1/models")
-	if err != nil {
+	switch {
+	case err != nil:
 		return nil, err
+	case status == http.StatusServiceUnavailable:
+		return nil, ErrLoading // as llama.cpp says it
 	}
 	var list struct {
 		Data []struct {

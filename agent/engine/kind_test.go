@@ -102,6 +102,13 @@ func TestLoading(t *testing.T) {
 	}
 }
 
+// TestDetectLoading: an engine that is not found yet may load its model, too.
+func TestDetectLoading(t *testing.T) {
+	if _, err := Detect(t.Context(), pages{"/v1/models": "status 503"}); !errors.Is(err, ErrLoading) {
+		t.Errorf("loading is %v", err)
+	}
+}
+
 // TestNoEngine: what is no engine is none, and a kind that is not known is named with
 // those that are.
 func TestNoEngine(t *testing.T) {

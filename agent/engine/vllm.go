@@ -5,7 +5,7 @@ import "context"
 // VLLM is vLLM. Which APIs it serves depends on the model, so the engine refuses by
 // itself.
 var VLLM = &Kind{
-	Name: "vllm", Adapters: true, info: vllmInfo,
+	Name: "vllm", info: vllmInfo,
 	Metrics: Names{
 		Running:     []string{"vllm:num_requests_running"},
 		Waiting:     []string{"vllm:num_requests_waiting"},

@@ -99,9 +99,6 @@ func (c *agentCmd) Run(ctx context.Context) error {
 	if c.Engine != "auto" {
 		cfg.Engine = c.Engine
 	}
-	if c.Provider != "" && cfg.Engine == "" {
-		cfg.Engine = "openai" // nobody else's health is asked for by any other route
-	}
 	if err := cfg.Validate(); err != nil {
 		return err
 	}

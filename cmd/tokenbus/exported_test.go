@@ -27,9 +27,8 @@ type exported struct {
 	kind   string // of what was gathered, "" if nothing was
 }
 
-// demo runs all parts in this process, with simulated engines, and gives what they
-// can show, by name, after some traffic.
-func demo(t *testing.T) map[string]exported {
+// startUp runs all parts in this process, with simulated engines.
+func startUp(t *testing.T) (*admin, *gateway.Gateway) {
 	t.Helper()
 	var g grammar
 	if _, err := cli.Parse(&g, []string{"up", "--demo"}, cli.Environ(nil)); err != nil {
@@ -58,6 +57,14 @@ func demo(t *testing.T) map[string]exported {
 	if gw, err = c.startParts(t.Context(), p, srv, engines, adm, log); err != nil {
 		t.Fatal(err)
 	}
+	p.onStop("operator side's view", adm.operator.close)
+	return adm, gw
+}
+
+// demo gives what the parts can show, by name, after some traffic.
+func demo(t *testing.T) map[string]exported {
+	t.Helper()
+	adm, gw := startUp(t)
 	ask(t, gw)
 	problems, err := testutil.GatherAndLint(adm.registry)
 	if err != nil {

@@ -100,7 +100,7 @@ func answerError(w http.ResponseWriter, status int, message string) {
 func (s *operatorSide) look(ctx context.Context) (overview.Overview, error) {
 	s.mu.Lock()
 	if s.fleet == nil {
-		fleet, err := bus.WatchFleet(s.link)
+		fleet, err := overview.Watch(ctx, s.link)
 		if err != nil {
 			s.mu.Unlock()
 			return overview.Overview{}, err

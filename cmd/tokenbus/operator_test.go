@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -19,44 +18,13 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/tokenbus/tokenbus/bus"
-	"github.com/tokenbus/tokenbus/cmd/tokenbus/internal/cli"
 )
 
-// operatorDemo runs all parts and gives the operator side of their deployment.
+// operatorDemo gives the operator side of a deployment that serves.
 func operatorDemo(t *testing.T) (http.Handler, *bus.Link) {
 	t.Helper()
-	var g grammar
-	if _, err := cli.Parse(&g, []string{"up", "--demo"}, cli.Environ(nil)); err != nil {
-		t.Fatal(err)
-	}
-	c, log := &g.Up, slog.New(slog.DiscardHandler)
-	c.Listen, c.DrainTimeout = "127.0.0.1:0", time.Second
-	p := newParts()
-	t.Cleanup(func() {
-		if err := p.stop(nil); err != nil {
-			t.Error(err)
-		}
-	})
-	srv, err := bus.NewServer(bus.ServerConfig{Name: "up", DataDir: t.TempDir(), Domain: "tokenbus"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.onStop("NATS server", srv.Close)
-	engines, err := startDemo(p, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	adm := newAdmin(func() bool { return true })
-	gw, err := c.startParts(t.Context(), p, srv, engines, adm, log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.onStop("operator side's view", adm.operator.close)
-	for until := time.Now().Add(10 * time.Second); len(gw.Models()) < 2; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("the demo does not start")
-		}
-	}
+	adm, gw := startUp(t)
+	ask(t, gw)
 	mux := http.NewServeMux()
 	adm.operator.handle(mux)
 	return mux, adm.operator.link

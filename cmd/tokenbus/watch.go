@@ -36,9 +36,7 @@ func (c *watchCmd) Run(ctx context.Context) error {
 		}
 		n := 0
 		err := link.WatchEvents(ctx, 0, since, func(e bus.Event) error {
-			if n++; c.Count > 0 && n > c.Count {
-				return errEnough
-			}
+			n++
 			if c.JSON {
 				b, err := json.Marshal(e)
 				if err != nil {

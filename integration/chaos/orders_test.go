@@ -248,3 +248,35 @@ func TestJobsAndCheck(t *testing.T) {
 		f.close()
 	})
 }
+
+// TestOrdersMeet: what operators ordered while the agent could not read it and what they
+// order meanwhile are both in force in the end.
+func TestOrdersMeet(t *testing.T) {
+	dir := t.TempDir()
+	bustest.Bubble(t, func(t *testing.T) {
+		f := newFleet(t)
+		f.withJetStream(dir)
+		operator := f.bus.NewWire().Link(t, "operator", f.log)
+		if _, _, err := operator.ChangeOrder(t.Context(), "a", func(o *bus.Order) { o.Drain = true }); err != nil {
+			t.Fatal(err)
+		}
+		f.bus.Stop()
+		f.bus.UseDisk("")
+		f.bus.Start()
+		a := f.addAgent("a", f.addEngine(engineConfig()), 8)
+		time.Sleep(5 * time.Second)
+		if said := f.order(operator, "a", "capacity", map[string]any{"capacity": 3}); said.Warning == "" || said.Capacity != 3 {
+			t.Errorf("the agent answers %+v", said)
+		}
+		f.bus.Stop()
+		f.bus.UseDisk(dir)
+		f.bus.Start()
+		time.Sleep(30 * time.Second)
+		o, _, err := operator.Order(t.Context(), "a")
+		if r := a.Record(); err != nil || !o.Drain || o.Capacity != 3 || r.Status != bus.StatusDraining || r.Capacity != 3 {
+			t.Errorf("the order is %+v, %v; the agent is %s with %d slots", o, err, r.Status, r.Capacity)
+		}
+		operator.Close()
+		f.close()
+	})
+}

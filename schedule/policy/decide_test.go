@@ -32,6 +32,8 @@ func by(names ...string) *Step {
 func TestDecide(t *testing.T) {
 	sick, failed, other, open := up("a", 0, 4), up("f", 0, 4), up("o", 0, 4), up("b", 0, 4)
 	sick.Healthy, other.Facts.Region, open.Open = false, "us", true
+	embeds := up("e", 0, 4)
+	embeds.APIs = 2
 	hot := up("h", 0, 4)
 	hot.Signals[SRTT] = 900
 	eu := by("least-loaded")
@@ -51,6 +53,9 @@ func TestDecide(t *testing.T) {
 		"full ones are skipped":                                   {none, []Agent{up("a", 4, 4), up("b", 7, 8)}, "b", Chosen},
 		"none":                                                    {none, nil, "", NoModel},
 		"only sick ones":                                          {none, []Agent{sick}, "", NoHealthy},
+		"an engine without the API is passed over":                {none, []Agent{embeds, up("z", 3, 4)}, "z", Chosen},
+		"only engines without the API":                            {none, []Agent{embeds}, "", NoAPI},
+		"engines without the API and sick ones":                   {none, []Agent{embeds, sick}, "", NoHealthy},
 		"only failed ones":                                        {none, []Agent{failed, sick}, "", AllFailed},
 		"only room is missing (acceptance 20)":                    {none, []Agent{sick, failed, up("g", 4, 4)}, "", NoCapacity},
 		"no slots at all":                                         {none, []Agent{up("a", 0, 0)}, "", NoHealthy},
@@ -64,7 +69,7 @@ func TestDecide(t *testing.T) {
 	}
 	for name, c := range cases {
 		var p Pool
-		i, why := p.Decide(c.step, &Request{Failed: map[string]bool{"f": true}}, serving(c.agents...))
+		i, why := p.Decide(c.step, &Request{API: 1, Failed: map[string]bool{"f": true}}, serving(c.agents...))
 		got := ""
 		if i >= 0 {
 			got = c.agents[i].ID

@@ -208,7 +208,7 @@ func (p *Pool) verdict() Verdict {
 		return AllFailed
 	case p.counts[Mismatch] > 0:
 		return NoMatch
-	case p.counts[Incapable] > 0:
+	case p.counts[Incapable] > 0 && p.counts[Unhealthy] == 0: // a sick one may serve it
 		return NoAPI
 	}
 	return NoHealthy

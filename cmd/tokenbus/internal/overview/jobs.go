@@ -66,16 +66,11 @@ func Jobs(ctx context.Context, link *bus.Link, agent string) (InFlight, error) {
 
 // live are the ids of the agents that beat.
 func live(ctx context.Context, link *bus.Link) ([]string, error) {
-	fleet, err := bus.WatchFleet(link)
+	fleet, err := Watch(ctx, link)
 	if err != nil {
 		return nil, err
 	}
 	defer fleet.Close()
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case <-time.After(beatsWait):
-	}
 	var ids []string
 	for _, r := range fleet.Agents() {
 		ids = append(ids, r.ID)

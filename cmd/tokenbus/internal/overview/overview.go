@@ -76,9 +76,25 @@ const (
 	beatsWait  = 300 * time.Millisecond // for the beats that were asked for
 )
 
+// Watch begins to watch the fleet and waits until every part has said what it is. Close
+// the fleet after use.
+func Watch(ctx context.Context, link *bus.Link) (*bus.Fleet, error) {
+	fleet, err := bus.WatchFleet(link)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-ctx.Done():
+		fleet.Close()
+		return nil, ctx.Err()
+	case <-time.After(beatsWait):
+	}
+	return fleet, nil
+}
+
 // Look asks the bus. It takes a good half second.
 func Look(ctx context.Context, link *bus.Link) (Overview, error) {
-	fleet, err := bus.WatchFleet(link)
+	fleet, err := Watch(ctx, link)
 	if err != nil {
 		return Overview{}, err
 	}
@@ -86,13 +102,12 @@ func Look(ctx context.Context, link *bus.Link) (Overview, error) {
 	return LookWith(ctx, link, fleet)
 }
 
-// LookWith is Look with a fleet that is watched already, or since this moment.
+// LookWith is Look with a fleet that is watched already: what its agents last said.
 func LookWith(ctx context.Context, link *bus.Link, fleet *bus.Fleet) (Overview, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var f Facts
 	var records []bus.Record
-	link.Poll()
 	g, ctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		if f.Bus, err = link.ServerInfo(ctx); err != nil || !f.Bus.JetStream {
@@ -111,13 +126,6 @@ func LookWith(ctx context.Context, link *bus.Link, fleet *bus.Fleet) (Overview, 
 		defer cancel()
 		f.Parts, err = link.Parts(wait, partsPause)
 		return err
-	})
-	g.Go(func() error {
-		select {
-		case <-ctx.Done():
-		case <-time.After(beatsWait):
-		}
-		return nil
 	})
 	if err := g.Wait(); err != nil {
 		return Overview{}, err
@@ -171,6 +179,9 @@ func models(agents []Agent, f Facts) []Model {
 	}
 	for i := range agents {
 		a := &agents[i]
+		if a.Provider != "" {
+			continue // its requests come by a policy, not by their model
+		}
 		for _, served := range a.Models {
 			m := get(served.ID)
 			m.Parent = served.Parent

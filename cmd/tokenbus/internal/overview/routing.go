@@ -66,7 +66,6 @@ type RoutedAgent struct {
 	Capacity  int                `json:"capacity"`
 	Load      float64            `json:"load"` // active / capacity
 	Region    string             `json:"region,omitempty"`
-	Provider  string             `json:"provider,omitempty"`
 	Signals   map[string]float64 `json:"signals,omitempty"`
 	SilentMS  int64              `json:"silent_ms"`
 }
@@ -85,7 +84,7 @@ func (o *Overview) RoutingTable() RoutingTable {
 			ready[a.ID] = a.Ready()
 			r.Agents = append(r.Agents, RoutedAgent{
 				ID: a.ID, Condition: a.Condition, Active: a.Active, Capacity: a.Capacity, Load: float64(a.Active) / float64(max(a.Capacity, 1)),
-				Region: a.Region, Provider: a.Provider, Signals: a.Signals, SilentMS: a.SilentMS,
+				Region: a.Region, Signals: a.Signals, SilentMS: a.SilentMS,
 			})
 		}
 		slices.SortStableFunc(r.Agents, func(a, b RoutedAgent) int {

@@ -22,9 +22,8 @@ var rank = map[string]int{SeverityError: 0, SeverityWarning: 1, SeverityNotice: 
 
 // Bounds beyond which something is a trouble.
 const (
-	mostSkew    = 2 * time.Second // between the clocks of two machines
-	leastGood   = 0.9             // share of the requests of the last minute that succeed
-	leastServer = "2.11."         // nats-server from which on interest can be traced
+	mostSkew  = 2 * time.Second // between the clocks of two machines
+	leastGood = 0.9             // share of the requests of the last minute that succeed
 )
 
 // warnings lists what is wrong, the worst first.
@@ -62,7 +61,7 @@ func parts(o *Overview, add adder) {
 	} else if !o.Bus.Events {
 		add("no_events", SeverityNotice, "bus", "events are not kept", "they are from the next start of a gateway or scheduler on, if it may create the stream "+bus.EventStream)
 	}
-	if v := o.Bus.Version; v != "" && versionBefore(v, leastServer) {
+	if v := o.Bus.Version; older(v, 2, 11) { // interest can't be traced before
 		add("old_server", SeverityWarning, "bus", "the NATS server is "+v, "take nats-server 2.11 or later")
 	}
 	versions := make(map[string]int)
@@ -74,14 +73,12 @@ func parts(o *Overview, add adder) {
 	}
 }
 
-func versionBefore(version, least string) bool {
-	var a, b, c, d int
+// older reports whether a version is before another; of one that can't be read nothing
+// is said.
+func older(version string, major, minor int) bool {
+	var a, b int
 	_, err := fmt.Sscanf(version, "%d.%d", &a, &b)
-	if err != nil {
-		return false
-	}
-	_, _ = fmt.Sscanf(least, "%d.%d", &c, &d)
-	return a < c || a == c && b < d
+	return err == nil && (a < major || a == major && b < minor)
 }
 
 // agent looks at one agent. Of what explains each other only the cause is named.
