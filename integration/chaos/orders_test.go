@@ -78,6 +78,7 @@ func TestDrainHurtsNobody(t *testing.T) {
 		if said := f.order(operator, "a", "resume", nil); said.Status != bus.StatusReady || said.Order != nil {
 			t.Errorf("the agent answers %+v", said)
 		}
+		time.Sleep(time.Second)
 		if r := g.ask(t.Context(), 99, false); r.status != http.StatusOK {
 			t.Errorf("a request ended with %d, %v", r.status, r.err)
 		}
