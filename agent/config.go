@@ -43,6 +43,10 @@ type Config struct {
 	MetricsInterval time.Duration // between looks at the engine's metrics; 0: none
 	FlushInterval   time.Duration // between writes of the lifetime counters
 
+	// Hardware gives what is known of the host now, or nil; package agent/hardware reads
+	// it, once for all agents of a process. Nobody changes what it points to.
+	Hardware func() *bus.Hardware
+
 	// Dial replaces the connection to the engine, for engines that listen in memory.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	Log  *slog.Logger

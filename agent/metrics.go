@@ -105,6 +105,7 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, s := range signals {
 		ch <- s.desc
 	}
+	describeHardware(ch)
 }
 
 // Collect implements [prometheus.Collector].
@@ -144,6 +145,9 @@ func collect(ch chan<- prometheus.Metric, r *bus.Record, now time.Time) {
 			gauge(s.desc, v*s.scale)
 			engine = engine || ofEngine[name]
 		}
+	}
+	if r.Hardware != nil {
+		collectHardware(gauge, r.Hardware, now.Sub(r.Seen))
 	}
 	if engine {
 		gauge(descAge, (time.Duration(r.SignalAgeMS)*time.Millisecond + max(now.Sub(r.Seen), 0)).Seconds())

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,5 +87,44 @@ func TestMetricsOfMany(t *testing.T) {
 	}
 	if n := len(got["model_info"]); n != 2+maxModels {
 		t.Errorf("%d models are shown, want %d", n, 2+maxModels)
+	}
+}
+
+// TestHardware: GPUs are shown each by itself, and gates see the one that has most;
+// what could not be read is absent (invariant 11).
+func TestHardware(t *testing.T) {
+	of := func(v float64) *float64 { return &v }
+	size := func(n uint64) *uint64 { return &n }
+	h := &bus.Hardware{AgeMS: 1500, CPUUsagePercent: of(25), MemoryTotalBytes: size(1 << 30), GPUs: []bus.GPU{
+		{Index: 0, Name: "B", UtilPercent: of(10), VRAMUsedBytes: size(30), VRAMTotalBytes: size(40), TemperatureC: of(-4)},
+		{Index: 1, Name: "A", UtilPercent: of(90), VRAMUsedBytes: size(5)},
+		{Index: 1, Name: "B", UtilPercent: of(50)},
+	}}
+	signals := make(map[string]float64)
+	hardwareSignals(signals, h)
+	want := map[string]float64{"gpu_util_percent": 0.9, "gpu_vram_used_percent": 0.75, "gpu_temperature_c": -4, "cpu_usage_percent": 0.25}
+	if !maps.Equal(signals, want) {
+		t.Errorf("signals %v, want %v", signals, want)
+	}
+	if m := gpuModel(h.GPUs); m != "A, B" {
+		t.Errorf("GPU model %q", m)
+	}
+	got := shown(t, bus.Record{State: bus.State{ID: "a"}, Seen: time.Now(), Hardware: h})
+	for name, want := range map[string][]float64{
+		"gpu_info": {1, 1}, "gpu_utilization_ratio": {0.1, 0.9}, "gpu_memory_used_bytes": {30, 5}, "gpu_memory_total_bytes": {40},
+		"gpu_temperature_celsius": {-4}, "gpu_power_watts": nil, "host_cpu_utilization_ratio": {0.25}, "host_memory_total_bytes": {1 << 30},
+		"host_memory_utilization_ratio": nil, "host_memory_available_bytes": nil,
+	} {
+		if !slices.Equal(got[name], want) {
+			t.Errorf("%s is %v, want %v", name, got[name], want)
+		}
+	}
+	if age := got["hardware_age_seconds"]; len(age) != 1 || age[0] < 1.5 {
+		t.Errorf("the hardware's age is %v", age)
+	}
+	for name, v := range shown(t, bus.Record{State: bus.State{ID: "a"}}) {
+		if strings.Contains(name, "gpu_") || strings.Contains(name, "host_") || strings.Contains(name, "hardware") {
+			t.Errorf("without hardware, %s is %v", name, v)
+		}
 	}
 }

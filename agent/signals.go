@@ -3,6 +3,8 @@ package agent
 import (
 	"cmp"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tokenbus/tokenbus/bus"
@@ -24,6 +26,12 @@ const (
 	signalSuccess  = "success_rate"
 	signalFailures = "consecutive_failures"
 	signalSRTT     = "srtt"
+
+	signalGPUUse         = "gpu_util_percent"
+	signalVRAMUse        = "gpu_vram_used_percent"
+	signalGPUTemperature = "gpu_temperature_c"
+	signalCPUUse         = "cpu_usage_percent"
+	signalMemoryUse      = "memory_used_percent"
 
 	// Shares of the prompts that schedulers expected in the engine's prefix cache, and
 	// that were there. No gate looks at them; they tell how far to trust the former.
@@ -62,4 +70,50 @@ func (a *Agent) describe(r *bus.Record, m measured, now time.Time) {
 		maps.Copy(r.Signals, m.values)
 	}
 	a.promises.describe(r.Signals, now)
+	if a.cfg.Hardware == nil {
+		return
+	}
+	if r.Hardware = a.cfg.Hardware(); r.Hardware != nil {
+		hardwareSignals(r.Signals, r.Hardware)
+		r.GPUModel = cmp.Or(r.GPUModel, gpuModel(r.Hardware.GPUs))
+	}
+}
+
+// hardwareSignals adds what gates look at: fractions and °C, of GPUs those of the one
+// that has most.
+func hardwareSignals(signals map[string]float64, h *bus.Hardware) {
+	most := func(name string, v float64) {
+		if old, ok := signals[name]; !ok || v > old {
+			signals[name] = v
+		}
+	}
+	for _, g := range h.GPUs {
+		if g.UtilPercent != nil {
+			most(signalGPUUse, *g.UtilPercent/100)
+		}
+		if g.VRAMUsedBytes != nil && g.VRAMTotalBytes != nil && *g.VRAMTotalBytes > 0 {
+			most(signalVRAMUse, min(float64(*g.VRAMUsedBytes)/float64(*g.VRAMTotalBytes), 1))
+		}
+		if g.TemperatureC != nil {
+			most(signalGPUTemperature, *g.TemperatureC)
+		}
+	}
+	if h.CPUUsagePercent != nil {
+		most(signalCPUUse, *h.CPUUsagePercent/100)
+	}
+	if h.MemoryUsedPercent != nil {
+		most(signalMemoryUse, *h.MemoryUsedPercent/100)
+	}
+}
+
+// gpuModel is the model of the GPUs, or the models, in order, with commas between.
+func gpuModel(gpus []bus.GPU) string {
+	var names []string
+	for _, g := range gpus {
+		if g.Name != "" {
+			names = append(names, g.Name)
+		}
+	}
+	slices.Sort(names)
+	return strings.Join(slices.Compact(names), ", ")
 }

@@ -79,10 +79,11 @@ type Record struct {
 	// Signals are measurements of the engine, the agent and the host, by the name of
 	// the gate that looks at them. What is unknown is absent.
 	Signals        map[string]float64 `json:"signals,omitempty"`
-	SignalAgeMS    int64              `json:"signal_age_ms,omitempty"`    // of the oldest of them, when the agent said this
+	SignalAgeMS    int64              `json:"signal_age_ms,omitempty"`    // of those of the engine, when the agent said this
 	CacheTokens    int64              `json:"cache_tokens,omitempty"`     // room of the engine's prefix cache, in tokens
 	CacheBlockSize int                `json:"cache_block_size,omitempty"` // tokens of one of its blocks
 	PrefixCaching  *bool              `json:"prefix_caching,omitempty"`   // whether the engine keeps the prompts of requests that ended
+	Hardware       *Hardware          `json:"hardware,omitempty"`
 	Started        time.Time          `json:"started,omitzero"`
 	Seen           time.Time          `json:"seen,omitzero"` // when the agent said this, by its own clock
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tokenbus/tokenbus/agent"
+	"github.com/tokenbus/tokenbus/agent/hardware"
 	"github.com/tokenbus/tokenbus/bus"
 	"github.com/tokenbus/tokenbus/cmd/tokenbus/internal/cli"
 )
@@ -25,6 +26,8 @@ type agentFlags struct {
 	Warmup            time.Duration `help:"Until its first answer, an engine may leave probes unanswered for so long: it compiles." default:"5m"`
 	MetricsInterval   time.Duration `help:"Time between looks at an engine's /metrics; 0 is never." default:"1s"`
 	FlushInterval     time.Duration `help:"Time between writes of the lifetime counters." default:"5s"`
+	HardwareInterval  time.Duration `help:"Time between readings of GPUs, processors and memory; 0 is never." default:"2s"`
+	GPUs              string        `name:"gpus" help:"GPUs that are read: all, none, or a list of indexes and ids." default:"all" placeholder:"all|none|LIST"`
 	EngineKey         cli.Secret    `help:"API key of the engine."`
 	EngineKeyFile     string        `help:"File that holds the API key of the engine." placeholder:"FILE"`
 }
@@ -41,6 +44,16 @@ func (f agentFlags) config(id, url string, drain time.Duration, log *slog.Logger
 	cfg.ProbeTimeout, cfg.ProbeFailures = f.ProbeTimeout, f.ProbeFailures
 	cfg.DrainTimeout, cfg.Machine, cfg.Version, cfg.Log = drain, hostname(), semver(), log
 	return cfg, cfg.Validate()
+}
+
+// startHardware starts to read the hardware, for all agents of the process.
+func (f agentFlags) startHardware(p *parts, log *slog.Logger) (func() *bus.Hardware, error) {
+	s, err := hardware.New(hardware.Config{Interval: f.HardwareInterval, GPUs: f.GPUs, Log: log})
+	if err != nil {
+		return nil, err
+	}
+	p.start("hardware", s.Run)
+	return s.Latest, nil
 }
 
 // capacity is a number of requests, or auto, which is 0.
@@ -106,16 +119,19 @@ func (c *agentCmd) Run(ctx context.Context) error {
 	if c.Machine != "" {
 		cfg.Machine = c.Machine
 	}
+	p := newParts()
+	if cfg.Hardware, err = c.startHardware(p, log); err != nil {
+		return p.stop(err)
+	}
 	link, err := c.dial(ctx, "tokenbus agent "+c.ID, 1, log)
 	if err != nil {
-		return err
+		return p.stop(err)
 	}
 	a, err := agent.New(cfg, link)
 	if err != nil {
 		link.Close()
-		return err
+		return p.stop(err)
 	}
-	p := newParts()
 	adm := newAdmin(func() bool { return a.Record().Status == bus.StatusReady })
 	adm.registry.MustRegister(agent.Metrics(a))
 	adm.watchLink(p, link)

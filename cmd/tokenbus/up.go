@@ -151,12 +151,17 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 		}
 		return l, err
 	}
+	read, err := c.startHardware(p, log)
+	if err != nil {
+		return nil, err
+	}
 	var agents []*agent.Agent
 	for _, e := range engines {
 		cfg, err := c.agentFlags.config(e.name, e.url, c.DrainTimeout, log)
 		if err != nil {
 			return nil, fmt.Errorf("agent %s: %w", e.name, err)
 		}
+		cfg.Hardware = read
 		l, err := link("tokenbus agent " + e.name)
 		if err != nil {
 			return nil, err

@@ -114,6 +114,9 @@ func agent(a *Agent, add adder) {
 	if d := time.Duration(a.SkewMS) * time.Millisecond; d.Abs() > mostSkew && a.SilentMS < bus.StaleAfter.Milliseconds() {
 		add("clock", SeverityWarning, a.ID, fmt.Sprintf("its clock and this one differ by %s", ago(d.Abs().Milliseconds())), "run NTP on both machines")
 	}
+	if h := a.Hardware; h != nil && h.GPUError != "" {
+		add("gpus_unread", SeverityWarning, a.ID, "its GPUs can't be read: "+h.GPUError, "run nvidia-smi or rocm-smi as the agent's user; --gpus none turns it off")
+	}
 	if rate, ok := a.Signals["success_rate"]; ok && rate < leastGood {
 		add("failing", SeverityWarning, a.ID, fmt.Sprintf("%.0f%% of the requests of the last minute failed", 100*(1-rate)), "look into the engine's log; tokenbus cordon "+a.ID+" keeps requests away")
 	}

@@ -10,6 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 	"unicode/utf8"
+
+	"github.com/tokenbus/tokenbus/bus"
 )
 
 // The screen that status fits on, if little is wrong.
@@ -176,6 +178,9 @@ func (a *Agent) Write(w io.Writer) error {
 		row("lifetime", "%d succeeded, %d failed, %d cancelled, %d client errors, %d refused", c.Succeeded, c.Failed, c.Cancelled, c.ClientErrors, c.Refused)
 		row("tokens", "%d in, %d out, %d cached", c.PromptTokens, c.CompletionTokens, c.CachedTokens)
 	}
+	if h := a.Hardware; h != nil {
+		writeHardware(row, h)
+	}
 	for _, name := range slices.Sorted(maps.Keys(a.Signals)) {
 		row(name, "%.4g", a.Signals[name])
 	}
@@ -183,6 +188,36 @@ func (a *Agent) Write(w io.Writer) error {
 		row("measured", "%s before it was heard", ago(a.SignalAgeMS))
 	}
 	return t.Flush()
+}
+
+// writeHardware prints a line for each GPU and one for the host. What was not read is
+// not there.
+func writeHardware(row func(name, format string, args ...any), h *bus.Hardware) {
+	number := func(format string, v *float64) string {
+		if v == nil {
+			return ""
+		}
+		return fmt.Sprintf(format, *v)
+	}
+	memory := func(what string, used, total *uint64) string {
+		const gib = 1 << 30
+		switch {
+		case total == nil:
+			return ""
+		case used == nil:
+			return fmt.Sprintf("%.1f GiB", float64(*total)/gib)
+		}
+		return fmt.Sprintf(what, float64(*used)/gib, float64(*total)/gib)
+	}
+	join := func(fields ...string) string {
+		return strings.Join(slices.DeleteFunc(fields, func(s string) bool { return s == "" }), ", ")
+	}
+	for _, g := range h.GPUs {
+		row("gpu", "%d: %s", g.Index, join(g.Name, number("%.0f%% busy", g.UtilPercent), memory("%.1f of %.1f GiB", g.VRAMUsedBytes, g.VRAMTotalBytes),
+			number("%.0f °C", g.TemperatureC), number("%.0f W", g.PowerWatts)))
+	}
+	row("gpus", "%s", h.GPUError)
+	row("host", "%s", join(number("processors %.0f%% busy", h.CPUUsagePercent), memory("memory %.1f of %.1f GiB free", h.MemoryAvailableBytes, h.MemoryTotalBytes)))
 }
 
 // WriteModels prints all models.
