@@ -29,9 +29,7 @@ type Agent struct {
 	full    chan struct{} // the record changed
 	write   chan struct{} // the bucket is behind
 
-	// Owned by the goroutine that keeps the record.
-	unread bool // the counters of the last life were not read yet
-	saved  bus.AgentCounts
+	book book // owned by the goroutine that keeps the record
 
 	work    sync.WaitGroup // requests in flight
 	workers chan *job      // taken by goroutines that have finished another request
@@ -70,6 +68,7 @@ func New(cfg Config, link *bus.Link) (*Agent, error) {
 	}
 	a.slots = newSlots(cfg.ID, a.epoch, cfg.Capacity)
 	a.slots.slow, a.slots.changed = cfg.SlowStart, a.beatSoon
+	link.OnDisconnect(func() { a.slots.count(func(t *tally) { t.counts.Disconnections++ }) })
 	a.notifier = bus.NewNotifier(link, a.slots.now)
 	var err error
 	if a.engine, err = newEngine(cfg); err != nil {
@@ -110,7 +109,9 @@ func (a *Agent) Run(ctx context.Context) error {
 	background(a.responder.Run)
 	background(a.notifier.Run)
 
-	a.restore(run)
+	if err := a.readBook(run); err != nil {
+		a.log.Warn("lifetime counters can't be read yet; they are added when they can", "err", err)
+	}
 	a.readOrder(run)
 	background(a.probe)
 	background(a.beat)

@@ -3,8 +3,6 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/tokenbus/tokenbus/bus"
@@ -12,11 +10,15 @@ import (
 
 // snapshot is the whole record as it is now.
 func (a *Agent) snapshot() bus.Record {
-	state, counts := a.slots.snapshot()
+	state := a.slots.now()
+	counts, latencies := a.slots.counted()
 	a.mu.Lock()
 	r, m := a.record, a.measured
 	a.mu.Unlock()
 	r.State, r.Counters, r.Seen = state, &counts, time.Now()
+	if latencies != (bus.Latencies{}) {
+		r.Latencies = &latencies
+	}
 	r.Full = true
 	a.slots.describe(&r)
 	a.describe(&r, m, r.Seen)
@@ -112,51 +114,6 @@ func (a *Agent) keepRecord(ctx context.Context) error {
 			return nil
 		case <-time.After(time.Second):
 		}
-	}
-}
-
-// restore reads the lifetime counters of this identity.
-func (a *Agent) restore(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	var doc bus.Counters
-	found, err := a.link.GetJSON(ctx, bus.BucketCounters, bus.AgentCountersKey(a.cfg.ID), &doc)
-	if err != nil {
-		a.log.Warn("lifetime counters can't be read yet; they are added when they can", "err", err)
-		a.unread = true
-		return
-	}
-	a.unread = false
-	if found {
-		a.slots.update(func(s *slots) { s.counts = s.counts.Plus(doc.Counts) })
-		for _, m := range doc.Models {
-			a.seen[m] = true
-		}
-	}
-}
-
-// saveCounters writes the lifetime counters. They are never written before those
-// of the last life were read, which would lose them.
-func (a *Agent) saveCounters(ctx context.Context) {
-	if a.unread {
-		if a.restore(ctx); a.unread {
-			return
-		}
-	}
-	_, counts := a.slots.snapshot()
-	a.mu.Lock()
-	models := len(a.seen)
-	for _, m := range a.record.Models {
-		a.seen[m.ID] = true
-	}
-	changed := counts != a.saved || len(a.seen) != models
-	doc := bus.Counters{ID: a.cfg.ID, Models: slices.Sorted(maps.Keys(a.seen)), Counts: counts, Saved: time.Now()}
-	a.mu.Unlock()
-	if !changed {
-		return
-	}
-	if err := a.link.PutJSON(ctx, bus.BucketCounters, bus.AgentCountersKey(a.cfg.ID), doc); err == nil {
-		a.saved = counts
 	}
 }
 

@@ -70,7 +70,7 @@ func (a *Agent) dispatch(m *bus.Msg) {
 	j.ctx, j.cancel = context.WithCancelCause(a.base)
 	if j.sender, ok = a.responder.Open(m, j.cancel); !ok {
 		j.cancel(nil)
-		a.slots.free(cancelled, bus.Usage{}, tokens)
+		a.slots.free(ending{outcome: cancelled}, tokens)
 		a.notifier.Say(sched, attempt, bus.NoteEnd)
 		return
 	}
@@ -162,7 +162,14 @@ func (a *Agent) abortAll() {
 
 // finish gives the slot back, once, when the last byte has left.
 func (j *job) finish(o outcome, u bus.Usage) {
-	j.a.slots.free(o, u, j.tokens)
+	e := ending{outcome: o, usage: u}
+	if now := time.Now(); o == succeeded && !j.first.IsZero() {
+		e.e2e = now.Sub(j.called)
+		if j.stream {
+			e.ttft, e.rest = j.first.Sub(j.called), now.Sub(j.first)
+		}
+	}
+	j.a.slots.free(e, j.tokens)
 	note := bus.NoteEnd
 	if o == succeeded {
 		note = bus.NoteGood

@@ -61,11 +61,11 @@ type history struct {
 type ended struct{ good, bad uint32 }
 
 func (h *history) add(o outcome, now time.Time) {
-	switch o {
-	case succeeded:
+	switch {
+	case o == succeeded:
 		h.last.at(now).good++
 		h.failures = 0
-	case failed:
+	case failureClass[o] != "" && o != tooMany:
 		h.last.at(now).bad++
 		h.failures++
 	}

@@ -11,13 +11,13 @@ func TestHistory(t *testing.T) {
 	if _, ok := h.successRate(at(0)); ok {
 		t.Error("invariant 11: a rate of nothing")
 	}
-	for _, o := range []outcome{cancelled, clientError, refusedBusy} {
+	for _, o := range []outcome{cancelled, clientError, tooMany} {
 		h.add(o, at(1))
 	}
 	if _, ok := h.successRate(at(1)); ok || h.failures != 0 {
 		t.Error("what says nothing about the engine counts")
 	}
-	for i, o := range []outcome{succeeded, failed, succeeded, succeeded, failed, failed} {
+	for i, o := range []outcome{succeeded, lost, succeeded, succeeded, broken, unavailable} {
 		h.add(o, at(float64(10*i)))
 	}
 	for now, want := range map[float64]float64{50: 0.5, 59.9: 0.5, 60: 0.4, 70: 0.5, 110: -1, 109.9: 0, 10_000: -1} {

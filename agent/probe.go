@@ -210,6 +210,9 @@ func (a *Agent) setHealth(now bus.Health, err error) {
 		return
 	}
 	a.slots.update(func(s *slots) { s.healthy = now == bus.HealthOK })
+	if before == bus.HealthOK && (now == bus.HealthDown || now == bus.HealthUnresponsive) {
+		a.slots.count(func(t *tally) { t.counts.EngineFailures++ })
+	}
 	a.log.Info("engine health", "health", now, "reason", why)
 	a.event("agent", map[string]any{"agent": a.cfg.ID, "engine_health": now, "engine_reason": why})
 	a.beatNow(true)

@@ -166,7 +166,7 @@ func (j *job) stopped(cause *bus.Error) {
 		return
 	}
 	j.tell(cause)
-	j.finish(failed, bus.Usage{})
+	j.finish(outcomeOfCause(cause.Reason), bus.Usage{})
 }
 
 // failed hands an engine's refusal or failure to the scheduler, which knows where
@@ -188,11 +188,7 @@ func (j *job) failed(class bus.Class, resp *http.Response) {
 // report frees the slot and tells the scheduler how the attempt failed before its
 // first byte. If the scheduler is gone, the caller is told.
 func (j *job) report(class bus.Class, status int, hdr http.Header, body []byte) {
-	o := failed
-	if status == http.StatusTooManyRequests {
-		o = refusedBusy
-	}
-	j.a.slots.free(o, bus.Usage{}, j.tokens)
+	j.a.slots.free(ending{outcome: outcomeOf(class, status)}, j.tokens)
 	f := bus.Failure{Class: class, Agent: j.a.cfg.ID, Status: status, Header: make(bus.Header), Body: body}
 	bus.ResponseHeaders(f.Header, hdr)
 	if err := j.a.link.ReportFailure(j.ctx, j.sched, j.attempt, f); err != nil {
@@ -340,7 +336,7 @@ func (j *job) ended(out *answer, resp *http.Response, err error, finished bool, 
 		}
 		j.a.log.Warn("answer broken", "attempt", j.attempt, "err", err, "bytes", out.total)
 		j.tell(&bus.Error{Reason: bus.ReasonEngineLost, Message: fmt.Sprintf("%s after %d bytes", what, out.total), Cause: err})
-		j.finish(failed, u)
+		j.finish(broken, u)
 	default:
 		if out.end(u, has) != nil {
 			j.finish(cancelled, u)

@@ -20,7 +20,7 @@ type slots struct {
 	order    bus.Order // of operators
 	healthy  bool
 	models   map[string]bool
-	counts   bus.AgentCounts
+	tally    tally
 	history  history
 
 	configured int           // capacity, 0: what the engine states
@@ -88,7 +88,7 @@ func (s *slots) take(model string, tokens int64) bus.Note {
 		s.state.Tokens += tokens
 		s.state.Seq++
 	} else {
-		s.counts.Refused++
+		s.tally.refuse(note)
 	}
 	s.mu.Unlock()
 	if note == bus.NoteAccepted {
@@ -99,7 +99,7 @@ func (s *slots) take(model string, tokens int64) bus.Note {
 
 // free gives a slot back, with the tokens that it was taken for, and counts how its
 // request ended.
-func (s *slots) free(o outcome, u bus.Usage, tokens int64) {
+func (s *slots) free(e ending, tokens int64) {
 	now := time.Now()
 	s.mu.Lock()
 	s.state.Active--
@@ -108,34 +108,11 @@ func (s *slots) free(o outcome, u bus.Usage, tokens int64) {
 		panic("agent: a slot was given back twice")
 	}
 	s.state.Seq++
-	s.history.add(o, now)
-	switch o {
-	case succeeded:
-		s.counts.Succeeded++
-	case clientError:
-		s.counts.ClientErrors++
-	case cancelled:
-		s.counts.Cancelled++
-	default:
-		s.counts.Failed++
-	}
-	s.counts.PromptTokens += uint64(max(u.Prompt, 0))
-	s.counts.CompletionTokens += uint64(max(u.Completion, 0))
-	s.counts.CachedTokens += uint64(max(u.Cached, 0))
+	s.history.add(e.outcome, now)
+	s.tally.add(e)
 	s.mu.Unlock()
 	s.changed()
 }
-
-// outcome is how a request ended, as far as the engine is concerned.
-type outcome int
-
-const (
-	failed outcome = iota
-	succeeded
-	clientError // a 4xx: it says nothing about the engine
-	cancelled   // by the caller: neither
-	refusedBusy // by the engine, with a 429: counted as failed, yet no sign that it is ill
-)
 
 // update changes the agent's condition and its status with it.
 func (s *slots) update(f func(*slots)) {
@@ -164,10 +141,24 @@ func (s *slots) update(f func(*slots)) {
 	s.changed()
 }
 
-func (s *slots) snapshot() (bus.State, bus.AgentCounts) {
+func (s *slots) now() bus.State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state, s.counts
+	return s.state
+}
+
+// counted gives the lifetime counters.
+func (s *slots) counted() (bus.AgentCounts, bus.Latencies) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tally.counts.Clone(), s.tally.latencies
+}
+
+// count changes the lifetime counters.
+func (s *slots) count(f func(*tally)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f(&s.tally)
 }
 
 // describe adds what only the whole record says.
@@ -208,7 +199,5 @@ func (s *slots) leaving() bool {
 	defer s.mu.Unlock()
 	return s.stopping
 }
-
-func (s *slots) now() bus.State { st, _ := s.snapshot(); return st }
 
 func (s *slots) active() int { return s.now().Active }

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -15,7 +16,7 @@ import (
 // and changes of the agent's condition: never over capacity (invariant 2), each
 // slot given back once (invariant 3), each refusal with its reason (invariant 4).
 func TestSlotsModel(t *testing.T) {
-	outcomes := []outcome{failed, succeeded, clientError, cancelled, refusedBusy}
+	outcomes := []outcome{engineError, broken, succeeded, clientError, cancelled, tooMany}
 	rapid.Check(t, func(rt *rapid.T) {
 		capacity := rapid.IntRange(1, 5).Draw(rt, "capacity")
 		s := newSlots("a", "e", capacity)
@@ -50,6 +51,7 @@ func TestSlotsModel(t *testing.T) {
 					taken = append(taken, tokens)
 				} else {
 					want.Refused++
+					once(&want.Refusals, string(expect))
 				}
 				if (changes > before) != (expect == bus.NoteAccepted) {
 					rt.Fatalf("%s: %d changes were said", expect, changes-before)
@@ -62,15 +64,18 @@ func TestSlotsModel(t *testing.T) {
 				o := rapid.SampledFrom(outcomes).Draw(rt, "outcome")
 				u := bus.Usage{Prompt: rapid.Int64Range(-5, 100).Draw(rt, "prompt"), Completion: 3, Cached: 1}
 				i := rapid.IntRange(0, len(taken)-1).Draw(rt, "which")
-				s.free(o, u, taken[i])
+				s.free(ending{outcome: o, usage: u}, taken[i])
 				taken = slices.Delete(taken, i, i+1)
 				switch o {
 				case succeeded:
 					failures, good = 0, good+1
-				case failed:
+				case engineError, broken:
 					failures, bad = failures+1, bad+1
 				}
-				*map[outcome]*uint64{failed: &want.Failed, succeeded: &want.Succeeded, clientError: &want.ClientErrors, cancelled: &want.Cancelled, refusedBusy: &want.Failed}[o]++
+				*map[outcome]*uint64{engineError: &want.Failed, broken: &want.Failed, succeeded: &want.Succeeded, clientError: &want.ClientErrors, cancelled: &want.Cancelled, tooMany: &want.Failed}[o]++
+				if class := failureClass[o]; class != "" {
+					once(&want.Failures, class)
+				}
 				want.PromptTokens += uint64(max(u.Prompt, 0))
 				want.CompletionTokens += 3
 				want.CachedTokens++
@@ -86,8 +91,9 @@ func TestSlotsModel(t *testing.T) {
 				s.update(func(s *slots) { s.order.Drain, s.healthy, s.models = draining, healthy, models })
 			},
 			"": func(rt *rapid.T) {
-				state, counts := s.snapshot()
-				if state.Active != len(taken) || len(taken) > capacity || counts != want {
+				state := s.now()
+				counts, _ := s.counted()
+				if state.Active != len(taken) || len(taken) > capacity || !reflect.DeepEqual(counts, want) {
 					rt.Fatalf("invariants 2 and 3: %d active of %d, want %d; counts %+v, want %+v", state.Active, capacity, len(taken), counts, want)
 				}
 				sum := int64(0)

@@ -34,12 +34,13 @@ func TestSlotsConcurrent(t *testing.T) {
 				}
 				served.Add(1)
 				running.Add(-1)
-				s.free(succeeded, bus.Usage{Prompt: 1}, 7)
+				s.free(ending{outcome: succeeded, usage: bus.Usage{Prompt: 1}}, 7)
 			}
 		})
 	}
 	wg.Wait()
-	state, counts := s.snapshot()
+	state := s.now()
+	counts, _ := s.counted()
 	if most.Load() > capacity || state.Active != 0 || state.Tokens != 0 {
 		t.Errorf("invariants 2, 3: at most %d of %d were taken, %d are left, and %d tokens", most.Load(), capacity, state.Active, state.Tokens)
 	}
@@ -94,7 +95,7 @@ func TestCapacity(t *testing.T) {
 		if note := s.take("m", 1); i >= 3 && note != bus.NoteBusy || s.active() > 8 {
 			t.Errorf("step %d: %s with %d active", i, note, s.active())
 		} else if i < 3 {
-			s.free(succeeded, bus.Usage{}, 1)
+			s.free(ending{outcome: succeeded}, 1)
 		}
 	}
 }
@@ -124,11 +125,11 @@ func TestSlowStart(t *testing.T) {
 func TestSlotsTwice(t *testing.T) {
 	s := readySlots(2)
 	s.take("m", 7)
-	s.free(failed, bus.Usage{}, 7)
+	s.free(ending{outcome: lost}, 7)
 	defer func() {
 		if recover() == nil {
 			t.Error("invariant 3: a slot was given back twice without a word")
 		}
 	}()
-	s.free(failed, bus.Usage{}, 7)
+	s.free(ending{outcome: lost}, 7)
 }

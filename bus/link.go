@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/url"
+	"strings"
 	"sync"
 	"time"
 
@@ -53,8 +54,9 @@ type Link struct {
 
 	log *slog.Logger
 
-	mu          sync.Mutex
-	reconnected []func()
+	mu           sync.Mutex
+	reconnected  []func()
+	disconnected []func()
 }
 
 // Dial connects to the bus and waits until it answers, for as long as ctx allows:
@@ -80,7 +82,7 @@ func Dial(ctx context.Context, cfg Config) (*Link, error) {
 		l.Close()
 		return nil, err
 	}
-	if l.Control, err = l.connect(ctx, cfg, cfg.Name+" control"); err != nil {
+	if l.Control, err = l.connect(ctx, cfg, cfg.Name+controlSuffix); err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -114,10 +116,13 @@ func (l *Link) connect(ctx context.Context, cfg Config, name string) (*nats.Conn
 			return // we closed it
 		}
 		l.log.Warn("bus connection lost", "connection", name, "err", err)
+		if strings.HasSuffix(name, controlSuffix) {
+			l.run(&l.disconnected)
+		}
 	}
 	opts.ReconnectedCB = func(nc *nats.Conn) {
 		l.log.Info("bus connection back", "connection", name, "server", nc.ConnectedServerName())
-		l.runReconnected()
+		l.run(&l.reconnected)
 	}
 	if cfg.InProcess != nil {
 		if err := nats.InProcessServer(cfg.InProcess)(&opts); err != nil {
@@ -173,9 +178,12 @@ func reconnectDelay(n int) time.Duration {
 	return d/2 + rand.N(d/2)
 }
 
-func (l *Link) runReconnected() {
+// controlSuffix ends the name of the control connection.
+const controlSuffix = " control"
+
+func (l *Link) run(of *[]func()) {
 	l.mu.Lock()
-	list := l.reconnected
+	list := *of
 	l.mu.Unlock()
 	for _, f := range list {
 		f()
@@ -188,6 +196,14 @@ func (l *Link) OnReconnect(f func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reconnected = append(l.reconnected[:len(l.reconnected):len(l.reconnected)], f)
+}
+
+// OnDisconnect registers f to run when the bus is lost: when the control connection
+// broke. f must not block.
+func (l *Link) OnDisconnect(f func()) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.disconnected = append(l.disconnected[:len(l.disconnected):len(l.disconnected)], f)
 }
 
 // Connected reports whether all data connections are up.

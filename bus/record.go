@@ -75,6 +75,7 @@ type Record struct {
 	Tags           []string     `json:"tags,omitempty"`
 	GPUModel       string       `json:"gpu_model,omitempty"`
 	Counters       *AgentCounts `json:"counters,omitempty"`
+	Latencies      *Latencies   `json:"latencies,omitempty"`
 	Provider       string       `json:"provider,omitempty"` // name of the outside provider behind the agent; used only where a policy says so
 	// Signals are measurements of the engine, the agent and the host, by the name of
 	// the gate that looks at them. What is unknown is absent.
@@ -98,36 +99,6 @@ type State struct {
 	Capacity int    `json:"capacity"`
 	Tokens   int64  `json:"tokens,omitempty"` // of the active requests: prompts and expected output, estimated
 	Full     bool   `json:"full"`             // the whole record follows, not only these fields
-}
-
-// AgentCounts are an agent's lifetime counters, restored by its id.
-type AgentCounts struct {
-	Succeeded        uint64 `json:"succeeded"`
-	Failed           uint64 `json:"failed"`
-	Refused          uint64 `json:"refused"`
-	ClientErrors     uint64 `json:"client_errors"` // 4xx of the engine
-	Cancelled        uint64 `json:"cancelled"`
-	PromptTokens     uint64 `json:"prompt_tokens"`
-	CompletionTokens uint64 `json:"completion_tokens"`
-	CachedTokens     uint64 `json:"cached_tokens"`
-}
-
-// Plus adds two sets of counters.
-func (c AgentCounts) Plus(o AgentCounts) AgentCounts {
-	return AgentCounts{
-		Succeeded: c.Succeeded + o.Succeeded, Failed: c.Failed + o.Failed, Refused: c.Refused + o.Refused,
-		ClientErrors: c.ClientErrors + o.ClientErrors, Cancelled: c.Cancelled + o.Cancelled,
-		PromptTokens: c.PromptTokens + o.PromptTokens, CompletionTokens: c.CompletionTokens + o.CompletionTokens,
-		CachedTokens: c.CachedTokens + o.CachedTokens,
-	}
-}
-
-// Counters is a document of TB_COUNTERS.
-type Counters struct {
-	ID     string      `json:"id"`
-	Models []string    `json:"models,omitempty"` // ever served
-	Counts AgentCounts `json:"counts"`
-	Saved  time.Time   `json:"saved"`
 }
 
 // Usage is what the engine counted for one request, in tokens.
