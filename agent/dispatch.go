@@ -116,9 +116,12 @@ func (a *Agent) worker(j *job) {
 	}
 }
 
+// jobsInterval is the time between two looks at the jobs whose time may be over.
+const jobsInterval = 100 * time.Millisecond
+
 // watchJobs ends jobs whose time is over.
 func (a *Agent) watchJobs(ctx context.Context) error {
-	t := time.NewTicker(100 * time.Millisecond)
+	t := time.NewTicker(jobsInterval)
 	defer t.Stop()
 	for {
 		select {
@@ -139,9 +142,15 @@ func (a *Agent) watchJobs(ctx context.Context) error {
 	}
 }
 
+// overdue reports whether the time of the request is over: to the first byte of a
+// stream, or the whole of another answer.
+func (j *job) overdue(now time.Time) bool {
+	return (!j.begun.Load() || !j.stream) && now.After(j.until)
+}
+
 func (j *job) check(now time.Time) {
 	begun := j.begun.Load()
-	if (!begun || !j.stream) && now.After(j.until) {
+	if j.overdue(now) {
 		j.cancel(bus.Errorf(bus.ReasonDeadline, "no answer within the request's time"))
 	}
 	if !begun && !j.firstBy.IsZero() && now.After(j.firstBy) {

@@ -44,21 +44,6 @@ var (
 	descAge      = desc("signals_age_seconds", "Age of the oldest measurement of the engine that is shown.")
 )
 
-// counters are the lifetime counters of a record.
-var counters = []struct {
-	desc *prometheus.Desc
-	get  func(*bus.AgentCounts) uint64
-}{
-	{desc("requests_succeeded_total", "Requests that the engine served, over the agent's life."), func(c *bus.AgentCounts) uint64 { return c.Succeeded }},
-	{desc("requests_failed_total", "Requests that failed at the engine."), func(c *bus.AgentCounts) uint64 { return c.Failed }},
-	{desc("requests_refused_total", "Dispatches refused."), func(c *bus.AgentCounts) uint64 { return c.Refused }},
-	{desc("requests_cancelled_total", "Requests whose caller left."), func(c *bus.AgentCounts) uint64 { return c.Cancelled }},
-	{desc("client_errors_total", "Requests that the engine answered with a 4xx."), func(c *bus.AgentCounts) uint64 { return c.ClientErrors }},
-	{desc("prompt_tokens_total", "Prompt tokens, as the engine counted them."), func(c *bus.AgentCounts) uint64 { return c.PromptTokens }},
-	{desc("completion_tokens_total", "Completion tokens, as the engine counted them."), func(c *bus.AgentCounts) uint64 { return c.CompletionTokens }},
-	{desc("cached_tokens_total", "Prompt tokens that the engine had cached."), func(c *bus.AgentCounts) uint64 { return c.CachedTokens }},
-}
-
 // signals are the measurements of a record by their names there. Milliseconds are
 // shown as seconds.
 var signals = map[string]struct {
@@ -99,12 +84,10 @@ func (c *collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descInfo, descModel, descStatus, descUp, descActive, descCapacity, descTokens, descRoom, descAge} {
 		ch <- d
 	}
-	for _, c := range counters {
-		ch <- c.desc
-	}
 	for _, s := range signals {
 		ch <- s.desc
 	}
+	describeCounters(ch)
 	describeHardware(ch)
 }
 
@@ -135,9 +118,12 @@ func collect(ch chan<- prometheus.Metric, r *bus.Record, now time.Time) {
 		gauge(descRoom, float64(r.CacheTokens))
 	}
 	if r.Counters != nil {
-		for _, c := range counters {
-			ch <- prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, float64(c.get(r.Counters)), id)
-		}
+		collectCounters(func(d *prometheus.Desc, n uint64, labels ...string) {
+			ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), append([]string{id}, labels...)...)
+		}, r.Counters)
+	}
+	if r.Latencies != nil {
+		collectLatencies(gauge, r.Latencies)
 	}
 	engine := false
 	for name, v := range r.Signals {

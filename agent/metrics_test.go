@@ -44,24 +44,35 @@ func TestMetrics(t *testing.T) {
 	now := time.Now()
 	r := bus.Record{
 		State: bus.State{ID: "a", Status: bus.StatusReady, Active: 3, Capacity: 8, Tokens: 70}, EngineHealth: "ok", CacheTokens: 1000,
-		Counters:    &bus.AgentCounts{Succeeded: 5, CachedTokens: 7},
+		Counters: &bus.AgentCounts{
+			Succeeded: 5, CachedTokens: 7, Refused: 2, Refusals: map[string]uint64{"busy": 2}, Failed: 4,
+			Failures: map[string]uint64{"idle": 1, "from the future": 3}, Disconnections: 6,
+		},
+		Latencies:   &bus.Latencies{ITL: &bus.Latency{MS: 20, VarMS: 5}},
 		Signals:     map[string]float64{"srtt": 250, "kv_cache_utilization": 0.5, "made_up": 1},
 		SignalAgeMS: 2000, Seen: now.Add(-time.Second),
 	}
 	got := shown(t, r)
 	for name, want := range map[string]float64{
 		"active_requests": 3, "capacity_requests": 8, "active_tokens": 70, "engine_up": 1, "engine_cache_tokens": 1000,
-		"requests_succeeded_total": 5, "requests_failed_total": 0, "cached_tokens_total": 7, "smoothed_first_byte_seconds": 0.25,
+		"requests_succeeded_total": 5, "disconnections_total": 6, "itl_smoothed_seconds": 0.02, "itl_deviation_seconds": 0.005, "cached_tokens_total": 7, "smoothed_first_byte_seconds": 0.25,
 		"engine_kv_cache_utilization_ratio": 0.5,
 	} {
 		if v := got[name]; len(v) != 1 || v[0] != want {
 			t.Errorf("%s is %v, want %v", name, v, want)
 		}
 	}
+	// Classes are in the order of their names; what has none is other.
+	if v := got["requests_failed_total"]; !slices.Equal(v, []float64{0, 0, 0, 0, 0, 1, 0, 3, 0}) {
+		t.Errorf("failures by class are %v", v)
+	}
+	if v := got["requests_refused_total"]; !slices.Equal(v, []float64{2, 0, 0, 0, 0}) {
+		t.Errorf("refusals by reason are %v", v)
+	}
 	if age := got["signals_age_seconds"]; len(age) != 1 || age[0] < 3 {
 		t.Errorf("the measurements are %v s old, want at least 3", age)
 	}
-	for _, absent := range []string{"engine_running_requests", "engine_prefix_hit_ratio", "prefix_cached_hit_ratio", "success_ratio", "model_info"} {
+	for _, absent := range []string{"engine_running_requests", "engine_prefix_hit_ratio", "prefix_cached_hit_ratio", "success_ratio", "model_info", "ttft_smoothed_seconds", "e2e_deviation_seconds"} {
 		if v, ok := got[absent]; ok {
 			t.Errorf("%s is %v without a measurement", absent, v)
 		}

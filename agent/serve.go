@@ -158,7 +158,11 @@ func (j *job) cause() *bus.Error {
 // stopped ends a job that was cancelled: nobody is told if the caller went away.
 func (j *job) stopped(cause *bus.Error) {
 	if cause.Reason == bus.ReasonCancelled || cause.Reason == bus.ReasonSlowCaller {
-		j.finish(cancelled, bus.Usage{})
+		o := cancelled
+		if j.overdue(time.Now().Add(jobsInterval)) {
+			o = late // the caller's own clock was first
+		}
+		j.finish(o, bus.Usage{})
 		return
 	}
 	if cause.Reason == bus.ReasonFirstByte && !j.begun.Load() {

@@ -136,6 +136,8 @@ type book struct {
 	revision uint64
 	write    uint64          // number of the last write that was tried
 	tried    bus.AgentCounts // what it wrote
+	unsure   bool            // whether it took place is not known
+	writers  []bus.Writer    // that the page names
 	models   int             // that the page names
 }
 
@@ -152,12 +154,12 @@ func (a *Agent) readBook(ctx context.Context) error {
 		return err
 	}
 	b := &a.book
-	if doc.Writer == a.epoch && doc.Write == b.write && b.write > 0 {
-		b.known = b.tried // that write was not answered, yet it took place
+	if b.unsure && doc.Wrote(a.epoch) == b.write {
+		b.known = b.tried // it took place
 	}
 	others := doc.Counts.Minus(b.known)
 	first := !b.read
-	b.read, b.known, b.revision = true, doc.Counts, revision
+	b.read, b.known, b.revision, b.writers, b.unsure = true, doc.Counts, revision, doc.Writers, false
 	a.slots.count(func(t *tally) {
 		t.counts = t.counts.Plus(others)
 		if first {
@@ -187,7 +189,7 @@ func (t *tally) restore(was bus.Latencies) {
 // before those of the last life were read, which would lose them.
 func (a *Agent) saveCounters(ctx context.Context) {
 	b := &a.book
-	if !b.read && a.readBook(ctx) != nil {
+	if (!b.read || b.unsure) && a.readBook(ctx) != nil {
 		return
 	}
 	for range saveTries {
@@ -202,12 +204,14 @@ func (a *Agent) saveCounters(ctx context.Context) {
 			return
 		}
 		b.write++
-		b.tried = counts
+		b.tried, b.unsure = counts, true
+		writers := append([]bus.Writer{{Epoch: a.epoch, Write: b.write}}, slices.DeleteFunc(slices.Clone(b.writers), func(w bus.Writer) bool { return w.Epoch == a.epoch })...)
+		writers = writers[:min(len(writers), bus.MaxWriters)]
 		revision, err := a.link.PutCounters(ctx, bus.Counters{
-			ID: a.cfg.ID, Models: models, Counts: counts, Latencies: latencies, Saved: time.Now(), Writer: a.epoch, Write: b.write,
+			ID: a.cfg.ID, Models: models, Counts: counts, Latencies: latencies, Saved: time.Now(), Writers: writers,
 		}, b.revision)
 		if err == nil {
-			b.known, b.revision, b.models = counts, revision, len(models)
+			b.known, b.revision, b.writers, b.models, b.unsure = counts, revision, writers, len(models), false
 			return
 		}
 		if !errors.Is(err, bus.ErrChanged) || a.readBook(ctx) != nil {

@@ -116,8 +116,27 @@ type Counters struct {
 	Counts    AgentCounts `json:"counts"`
 	Latencies Latencies   `json:"latencies"`
 	Saved     time.Time   `json:"saved"`
-	Writer    string      `json:"writer,omitempty"` // epoch of the agent that wrote this
-	Write     uint64      `json:"write,omitempty"`  // its number among those of that epoch
+	Writers   []Writer    `json:"writers,omitempty"` // of this, the last one first; at most MaxWriters
+}
+
+// MaxWriters bounds the writers that a document of TB_COUNTERS names.
+const MaxWriters = 8
+
+// Writer is an agent that wrote a document.
+type Writer struct {
+	Epoch string `json:"epoch"`
+	Write uint64 `json:"write"` // number of its last write, from 1
+}
+
+// Wrote gives the number of the last write of an epoch that the document holds; 0 is
+// none.
+func (c *Counters) Wrote(epoch string) uint64 {
+	for _, w := range c.Writers {
+		if w.Epoch == epoch {
+			return w.Write
+		}
+	}
+	return 0
 }
 
 // ErrChanged tells that a document is not what it was when it was read.

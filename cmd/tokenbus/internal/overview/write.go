@@ -176,7 +176,13 @@ func (a *Agent) Write(w io.Writer) error {
 	row("process", "%s, epoch %s, since %s", cmp.Or(a.Version, "?"), a.Epoch, a.Started.Format(time.RFC3339))
 	if c := a.Counters; c != nil {
 		row("lifetime", "%d succeeded, %d failed, %d cancelled, %d client errors, %d refused", c.Succeeded, c.Failed, c.Cancelled, c.ClientErrors, c.Refused)
+		row("failed", "%s", byClass(c.Failures))
+		row("refused", "%s", byClass(c.Refusals))
 		row("tokens", "%d in, %d out, %d cached", c.PromptTokens, c.CompletionTokens, c.CachedTokens)
+		row("failures", "the engine %d times, the connection to the bus %d times", c.EngineFailures, c.Disconnections)
+	}
+	if l := a.Latencies; l != nil {
+		row("latency", "%s", latency(l))
 	}
 	if h := a.Hardware; h != nil {
 		writeHardware(row, h)
@@ -188,6 +194,32 @@ func (a *Agent) Write(w io.Writer) error {
 		row("measured", "%s before it was heard", ago(a.SignalAgeMS))
 	}
 	return t.Flush()
+}
+
+// byClass lists what was counted by class, the most first.
+func byClass(m map[string]uint64) string {
+	keys := slices.SortedFunc(maps.Keys(m), func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b)) })
+	texts := make([]string, 0, len(keys))
+	for _, k := range keys {
+		if m[k] > 0 {
+			texts = append(texts, fmt.Sprintf("%d %s", m[k], k))
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// latency prints the smoothed times that are known, in milliseconds.
+func latency(l *bus.Latencies) string {
+	var texts []string
+	for _, x := range []struct {
+		name string
+		of   *bus.Latency
+	}{{"first byte", l.TTFT}, {"token to token", l.ITL}, {"whole", l.E2E}} {
+		if x.of != nil {
+			texts = append(texts, fmt.Sprintf("%s %.4g ± %.2g ms", x.name, x.of.MS, x.of.VarMS))
+		}
+	}
+	return strings.Join(texts, ", ")
 }
 
 // writeHardware prints a line for each GPU and one for the host. What was not read is
