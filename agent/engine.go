@@ -40,6 +40,7 @@ type engineClient struct {
 	wire   *wire                       // nil if the engine speaks TLS
 	probes *http.Client                // apart, so that a probe never waits for a request's socket
 	kind   atomic.Pointer[engine.Kind] // nil until the engine was found
+	told   bool                        // the kind is not found out
 }
 
 // find tells of which kind the engine is.
@@ -52,6 +53,14 @@ func (e *engineClient) find(ctx context.Context) (*engine.Kind, error) {
 		e.kind.Store(k)
 	}
 	return k, err
+}
+
+// forget makes the kind be found anew: behind the URL may be another engine when it
+// comes back.
+func (e *engineClient) forget() {
+	if !e.told {
+		e.kind.Store(nil)
+	}
 }
 
 // path is the engine's own path for a request.
@@ -98,6 +107,7 @@ func newEngine(cfg Config) (*engineClient, error) {
 	case cfg.Provider != "":
 		e.kind.Store(engine.OpenAI) // it is asked on no route of another kind
 	}
+	e.told = e.kind.Load() != nil
 	if u.Scheme == "http" {
 		e.wire = &wire{addr: hostPort(u), dial: dial, max: maxIdle}
 	}

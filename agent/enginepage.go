@@ -24,8 +24,9 @@ const (
 	running = iota
 	waiting
 	cacheUse
-	queries // of the prefix cache, in tokens
+	queries // of the prefix cache, in tokens: hits and misses
 	hits
+	misses
 	preemptions
 	promptTokens
 	numScalars
@@ -80,7 +81,7 @@ func makeTargets() map[string]target {
 	for _, k := range engine.Kinds {
 		for index, names := range map[uint8][]string{
 			running: k.Metrics.Running, waiting: k.Metrics.Waiting, cacheUse: k.Metrics.CacheUse, queries: k.Metrics.Queries,
-			hits: k.Metrics.Hits, preemptions: k.Metrics.Preemptions,
+			hits: k.Metrics.Hits, misses: k.Metrics.Misses, preemptions: k.Metrics.Preemptions,
 		} {
 			scalar(index, names)
 		}
@@ -97,8 +98,10 @@ func makeTargets() map[string]target {
 type labels struct {
 	le                   float64 // NaN if there is none
 	blockSize, gpuBlocks int64   // 0 if there is none, or no number: an engine may say "None"
+	cacheTokens          int64   // room of the cache, where the engine states it; 0 if not
 	caching              flag    // of prefixes
 	awake                bool    // the sample tells whether the engine is awake
+	part                 bool    // the sample is of one priority; another one is of all
 }
 
 // flag is true, false or not known.
@@ -120,6 +123,10 @@ func (l *labels) set(name, value []byte) {
 		l.blockSize = cacheFactor(value)
 	case "num_gpu_blocks":
 		l.gpuBlocks = cacheFactor(value)
+	case "kv_cache_size_tokens": // blocks are no measure of a cache that has several kinds of them
+		l.cacheTokens = cacheFactor(value)
+	case "priority":
+		l.part = len(value) > 0
 	case "enable_prefix_caching":
 		switch string(value) {
 		case "True", "true":
@@ -183,7 +190,7 @@ func (p *enginePage) reset() {
 
 // add takes one sample. One that is no number says nothing (invariant 11).
 func (p *enginePage) add(t target, l labels, v float64) error {
-	if math.IsNaN(v) || math.IsInf(v, 0) || t.kind == histogramBucket && math.IsNaN(l.le) {
+	if math.IsNaN(v) || math.IsInf(v, 0) || t.kind == histogramBucket && math.IsNaN(l.le) || l.part {
 		return nil
 	}
 	p.samples++
@@ -192,7 +199,7 @@ func (p *enginePage) add(t target, l labels, v float64) error {
 		p.scalars[t.index].add(t.rank, v)
 		return nil
 	case cacheConfig:
-		p.cacheTokens = min(p.cacheTokens+l.blockSize*l.gpuBlocks, maxCacheTokens)
+		p.cacheTokens = min(p.cacheTokens+cmp.Or(l.cacheTokens, l.blockSize*l.gpuBlocks), maxCacheTokens)
 		p.blockSize = l.blockSize
 		if l.caching != unknown && p.caching != off { // one rank without is one too many
 			p.caching = l.caching

@@ -210,6 +210,9 @@ func (a *Agent) setHealth(now bus.Health, err error) {
 		return
 	}
 	a.slots.update(func(s *slots) { s.healthy = now == bus.HealthOK })
+	if now == bus.HealthDown {
+		a.engine.forget()
+	}
 	if before == bus.HealthOK && (now == bus.HealthDown || now == bus.HealthUnresponsive) {
 		a.slots.count(func(t *tally) { t.counts.EngineFailures++ })
 	}

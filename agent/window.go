@@ -98,7 +98,11 @@ func (p *enginePage) signals(old *totals, now time.Time) map[string]float64 {
 		return out
 	}
 	grown := func(i int) float64 { return p.scalars[i].sum - old.counters[i].sum }
-	if asked := grown(queries); asked > 0 && p.scalars[hits].n > 0 {
+	asked := grown(queries)
+	if p.scalars[queries].n == 0 {
+		asked = grown(hits) + grown(misses)
+	}
+	if asked > 0 && p.scalars[hits].n > 0 && p.scalars[queries].n+p.scalars[misses].n > 0 {
 		out[signalHitRate] = min(grown(hits)/asked, 1)
 	}
 	if d := now.Sub(old.at).Seconds(); d > 0 && p.scalars[preemptions].n > 0 {

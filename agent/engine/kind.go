@@ -56,6 +56,7 @@ type Names struct {
 	Running, Waiting []string // gauges
 	CacheUse         []string // gauge: share of the KV cache in use, 0 to 1
 	Queries, Hits    []string // counters: tokens that were looked for and found in the prefix cache
+	Misses           []string // counter: tokens that were not found there; an engine may have this in place of Queries
 	Preemptions      []string // counter
 	TTFT, ITL        []string // histograms, in seconds
 }

@@ -16,7 +16,9 @@ var LlamaCPP = &Kind{
 	Metrics: Names{
 		Running:  []string{"llamacpp:requests_processing"},
 		Waiting:  []string{"llamacpp:requests_deferred"},
-		CacheUse: []string{"llamacpp:kv_cache_usage_ratio"},
+		CacheUse: []string{"llamacpp:kv_cache_usage_ratio"},       // older versions
+		Hits:     []string{"llamacpp:prompt_tokens_cached_total"}, // newer versions
+		Misses:   []string{"llamacpp:prompt_tokens_total"},
 	},
 }
 

@@ -19,7 +19,7 @@
 // requests share one step clock of TokenInterval and get their tokens at the
 // same moment. The clock starts when a prefill ends in an otherwise idle
 // engine, with that request's first token; so a lone request of n tokens takes
-// its prefill and n-1 intervals. An engine without requests sleeps.
+// its prefill and n-1 intervals. An engine without requests does nothing.
 //
 // A client that goes away aborts its request in any phase, and its slot is
 // free at once. With no time configured at all (see [Instant]) replies are
@@ -35,6 +35,8 @@
 //   - One HTTP request takes one slot, however many choices or prompts it has.
 //   - A reply's last token and its finish reason are separate chunks.
 //   - Nothing is preempted; KV usage is a plain ratio.
+//   - An engine that was put to sleep (/sleep) finishes what runs and lets the rest
+//     wait until /wake_up.
 //
 // # Reply lengths
 //

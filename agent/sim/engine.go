@@ -80,6 +80,7 @@ type engine struct {
 	started int64
 	prefill prefillHeap
 	decode  []*sequence
+	asleep  int       // level of the sleep, 0 when awake
 	kv      int       // tokens held by running sequences
 	step    time.Time // the next decode step, zero while the clock stands still
 
@@ -107,7 +108,7 @@ func (e *engine) submit(s *sequence, now time.Time) {
 
 // admit gives free slots to the oldest waiting sequences.
 func (e *engine) admit(now time.Time) {
-	for e.running < e.cfg.MaxNumSeqs && e.waiting > 0 {
+	for e.running < e.cfg.MaxNumSeqs && e.waiting > 0 && e.asleep == 0 {
 		s := e.queue.next
 		e.unqueue(s)
 		e.running++

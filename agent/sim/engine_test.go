@@ -2,6 +2,8 @@ package sim
 
 import (
 	"fmt"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -156,7 +158,7 @@ func TestRecordBounds(t *testing.T) {
 	for i := range 7 {
 		g.post("/v1/embeddings", fmt.Sprintf(`{"input":"%d"}`, i), "X-Request-Id", fmt.Sprint(i))
 	}
-	g.post("/sleep", "")
+	g.send("POST", "/sleep")
 	r := unmarshal[Record](t, func() string { _, b := g.post("/sim/record", ""); return b }())
 	if r.Received != 7 || r.Finished != 7 || len(r.Requests) != 5 || r.Hits["/sleep"] != 1 || r.Hits["/v1/embeddings"] != 7 {
 		t.Errorf("record %+v", r)
@@ -171,5 +173,43 @@ func TestRecordBounds(t *testing.T) {
 	g.ClearRecord()
 	if r := g.Record(); r.Received != 0 || len(r.Requests) != 0 || len(r.Hits) != 0 {
 		t.Errorf("cleared record %+v", r)
+	}
+}
+
+// An engine that sleeps admits nothing and says so; when it wakes up, it goes on.
+func TestSleep(t *testing.T) {
+	cfg := Instant()
+	g, stop := start(t, cfg)
+	defer stop()
+	if status, _ := g.send("POST", "/sleep?level=3"); status != 400 {
+		t.Errorf("level 3: status %d", status)
+	}
+	const body = `{"model":"sim-model","prompt":"x","max_tokens":1}`
+	for level, state := range map[string]string{"": "weights_offloaded", "?level=1": "weights_offloaded", "?level=2": "discard_all"} {
+		g.send("POST", "/sleep"+level)
+		if _, b := g.post("/is_sleeping", ""); b != `{"is_sleeping":true}` {
+			t.Errorf("sleep%s: %s", level, b)
+		}
+		_, page := g.post("/metrics", "")
+		for s, v := range map[string]string{"awake": "0", state: "1"} {
+			if !strings.Contains(page, `sleep_state="`+s+`"} `+v+"\n") {
+				t.Errorf("sleep%s: %s is not %s", level, s, v)
+			}
+		}
+		done := make(chan int)
+		go func() {
+			status, _ := g.post("/v1/completions", body)
+			done <- status
+		}()
+		for g.Counts().Waiting == 0 {
+			runtime.Gosched()
+		}
+		g.send("POST", "/wake_up")
+		if status := <-done; status != 200 {
+			t.Errorf("after sleep%s: status %d", level, status)
+		}
+		if _, b := g.post("/is_sleeping", ""); b != `{"is_sleeping":false}` {
+			t.Errorf("after sleep%s: %s", level, b)
+		}
 	}
 }

@@ -105,13 +105,25 @@ func (g *rig) do(ctx context.Context, method, path, body string, header ...strin
 	return g.client.Do(r)
 }
 
-// post returns status and body.
+// post sends a body, or asks for the path if there is none, and returns status and
+// body.
 func (g *rig) post(path, body string, header ...string) (int, string) {
 	g.t.Helper()
 	method := "POST"
 	if body == "" {
 		method = "GET"
 	}
+	return g.exchange(method, path, body, header...)
+}
+
+// send sends a request without a body.
+func (g *rig) send(method, path string) (int, string) {
+	g.t.Helper()
+	return g.exchange(method, path, "")
+}
+
+func (g *rig) exchange(method, path, body string, header ...string) (int, string) {
+	g.t.Helper()
 	resp, err := g.do(context.Background(), method, path, body, header...)
 	if err != nil {
 		g.t.Fatalf("%s: %v", path, err)

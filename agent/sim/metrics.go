@@ -70,6 +70,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	x.counter("vllm:num_preemptions_total", "Cumulative number of preemption from the engine.", 0)
 	x.counter("vllm:prompt_tokens_total", "Number of prefill tokens processed.", m.promptTokens)
 	x.counter("vllm:generation_tokens_total", "Number of generation tokens processed.", m.generatedTokens)
+	x.sleepState(e.asleep)
 	const success = "vllm:request_success_total"
 	x.head(success, "counter", "Count of successfully processed requests.")
 	for _, reason := range finishReasons {

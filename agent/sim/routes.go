@@ -14,7 +14,7 @@ import (
 // They do nothing here but count their hits, except for those below with a
 // handler of their own.
 var guarded = []string{
-	"/sleep", "/wake_up", "/is_sleeping", "/pause", "/resume", "/is_paused", "/invocations", "/docs", "/redoc",
+	"/pause", "/resume", "/is_paused", "/invocations", "/docs", "/redoc",
 	"/openapi.json", "/reset_mm_cache", "/collective_rpc", "/server_info", "/start_profile", "/stop_profile",
 }
 
@@ -37,6 +37,9 @@ func (s *Server) addRoutes() {
 	add("GET", s.serveMetrics, "/metrics")
 	add("GET", s.serveLoad, "/load")
 	add("GET POST", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }, guarded...)
+	add("POST", s.serveSleep, "/sleep")
+	add("POST", s.serveWakeUp, "/wake_up")
+	add("GET", s.serveIsSleeping, "/is_sleeping")
 	add("POST", s.serveLoadAdapter, "/v1/load_lora_adapter")
 	add("POST", s.serveUnloadAdapter, "/v1/unload_lora_adapter")
 	add("POST", s.serveResetCache, "/reset_prefix_cache")
