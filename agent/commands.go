@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tokenbus/tokenbus/agent/engine"
 	"github.com/tokenbus/tokenbus/bus"
 )
 
@@ -116,28 +117,51 @@ func (e *engineClient) check(ctx context.Context, models []bus.Model) bus.Check 
 	return c
 }
 
-// CheckEngine asks an engine that has no agent for its health, its models and one token.
-func CheckEngine(ctx context.Context, url string) (bus.Check, error) {
-	cfg := Default()
-	cfg.ID, cfg.EngineURL = "check", url
+// Examination is what an engine that has no agent was found to be.
+type Examination struct {
+	Check bus.Check // one token of its first model
+	Kind  string
+	Info  engine.Info
+	// NoMetrics tells that its kind shows metrics, and this one shows none.
+	NoMetrics bool
+}
+
+// CheckEngine examines an engine that has no agent; of the configuration its URL, key
+// and kind count.
+func CheckEngine(ctx context.Context, cfg Config) (x Examination, err error) {
+	cfg.ID = "check"
 	if err := cfg.Validate(); err != nil {
-		return bus.Check{}, err
+		return x, err
 	}
 	e, err := newEngine(cfg)
 	if err != nil {
-		return bus.Check{}, err
+		return x, err
 	}
 	defer e.close()
 	kind, err := e.find(ctx)
 	if err != nil {
-		return bus.Check{}, err
+		return x, err
 	}
+	x.Kind = kind.Name
 	if err := kind.Health(ctx, e); err != nil {
-		return bus.Check{}, err
+		return x, err
 	}
 	models, err := kind.Models(ctx, e)
 	if err != nil {
-		return bus.Check{}, err
+		return x, err
 	}
-	return e.check(ctx, models), nil
+	if x.Info = kind.Info(ctx, e); x.Info.Asleep {
+		return x, engine.ErrAsleep
+	}
+	var s scanner
+	var p enginePage
+	switch err := e.metrics(ctx, &s, &p, cfg.ProbeTimeout); {
+	case err != nil:
+		x.NoMetrics = len(kind.Metrics.Running) > 0
+	case p.caching != unknown:
+		caching := p.caching == on
+		x.Info.PrefixCaching = &caching
+	}
+	x.Check = e.check(ctx, models)
+	return x, nil
 }

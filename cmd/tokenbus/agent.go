@@ -28,17 +28,36 @@ type agentFlags struct {
 	FlushInterval     time.Duration `help:"Time between writes of the lifetime counters." default:"5s"`
 	HardwareInterval  time.Duration `help:"Time between readings of GPUs, processors and memory; 0 is never." default:"2s"`
 	GPUs              string        `name:"gpus" help:"GPUs that are read: all, none, or a list of indexes and ids." default:"all" placeholder:"all|none|LIST"`
-	EngineKey         cli.Secret    `help:"API key of the engine."`
-	EngineKeyFile     string        `help:"File that holds the API key of the engine." placeholder:"FILE"`
+	engineFlags
 }
 
-func (f agentFlags) config(id, url string, drain time.Duration, log *slog.Logger) (agent.Config, error) {
+// engineFlags tell how an engine is talked to.
+type engineFlags struct {
+	EngineKey     cli.Secret `help:"API key of the engine."`
+	EngineKeyFile string     `help:"File that holds the API key of the engine." placeholder:"FILE"`
+}
+
+// engineKind is a kind of engine, or auto.
+type engineKind string
+
+func (f engineFlags) configure(cfg *agent.Config, kind engineKind) error {
 	key, err := cli.ResolveSecret("engine-key", f.EngineKey, f.EngineKeyFile)
 	if err != nil {
+		return err
+	}
+	cfg.EngineKey = key.Reveal()
+	if kind != "auto" {
+		cfg.Engine = string(kind)
+	}
+	return nil
+}
+
+func (f agentFlags) config(id, url string, kind engineKind, drain time.Duration, log *slog.Logger) (agent.Config, error) {
+	cfg := agent.Default()
+	if err := f.configure(&cfg, kind); err != nil {
 		return agent.Config{}, err
 	}
-	cfg := agent.Default()
-	cfg.ID, cfg.EngineURL, cfg.EngineKey, cfg.Capacity, cfg.Region = id, url, key.Reveal(), int(f.Capacity), f.Region
+	cfg.ID, cfg.EngineURL, cfg.Capacity, cfg.Region = id, url, int(f.Capacity), f.Region
 	cfg.IdleTimeout, cfg.StallTimeout, cfg.ProbeInterval, cfg.FlushInterval = f.StreamIdleTimeout, f.StallTimeout, f.ProbeInterval, f.FlushInterval
 	cfg.MetricsInterval, cfg.SlowStart, cfg.Warmup = f.MetricsInterval, f.SlowStart, f.Warmup
 	cfg.ProbeTimeout, cfg.ProbeFailures = f.ProbeTimeout, f.ProbeFailures
@@ -79,7 +98,7 @@ type agentCmd struct {
 	agentFlags
 	ID           string        `help:"Identity of the agent, unique in the fleet; its counters are kept under it. Its default is the host's name." placeholder:"NAME"`
 	EngineURL    string        `help:"Base URL of the engine." default:"http://127.0.0.1:8000" placeholder:"URL"`
-	Engine       string        `help:"Kind of the engine; auto finds it out." enum:"auto,vllm,sglang,llamacpp,ollama,infinity,tei,openai" default:"auto"`
+	Engine       engineKind    `help:"Kind of the engine; auto finds it out." enum:"auto,vllm,sglang,llamacpp,ollama,infinity,tei,openai" default:"auto"`
 	Provider     string        `help:"The engine is an outside provider, openai or anthropic, which gets requests only where the fallback_provider of a policy says so." placeholder:"NAME"`
 	Model        string        `help:"Serve only this model of the engine." placeholder:"MODEL"`
 	Machine      string        `help:"Machine that the agent says it is on; its default is the host's name." placeholder:"NAME"`
@@ -104,14 +123,11 @@ func (c *agentCmd) Run(ctx context.Context) error {
 	if c.ID == "" {
 		c.ID = hostname()
 	}
-	cfg, err := c.config(c.ID, c.EngineURL, c.DrainTimeout, log)
+	cfg, err := c.config(c.ID, c.EngineURL, c.Engine, c.DrainTimeout, log)
 	if err != nil {
 		return err
 	}
 	cfg.Provider = c.Provider
-	if c.Engine != "auto" {
-		cfg.Engine = c.Engine
-	}
 	if err := cfg.Validate(); err != nil {
 		return err
 	}

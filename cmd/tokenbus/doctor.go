@@ -30,8 +30,10 @@ const (
 
 type doctorCmd struct {
 	operatorFlags
-	Engine []string `help:"Engine to check from here, before there is an agent; may be repeated." placeholder:"URL"`
-	NoBus  bool     `help:"Check only the engines that --engine names."`
+	engineFlags
+	Engine     []string   `help:"Engine to check from here, before there is an agent; may be repeated." placeholder:"URL"`
+	EngineKind engineKind `help:"Kind of those engines; auto finds out each." enum:"auto,vllm,sglang,llamacpp,ollama,infinity,tei,openai" default:"auto"`
+	NoBus      bool       `help:"Check only the engines that --engine names."`
 }
 
 // Examples is printed first by --help.
@@ -52,8 +54,12 @@ func (c *doctorCmd) Run(ctx context.Context) error {
 		return err
 	}
 	var all []finding
-	for _, url := range c.Engine {
-		all = append(all, checkEngine(ctx, url))
+	cfg := agent.Default()
+	if err := c.configure(&cfg, c.EngineKind); err != nil {
+		return err
+	}
+	for _, cfg.EngineURL = range c.Engine {
+		all = append(all, checkEngine(ctx, cfg)...)
 	}
 	if !c.NoBus {
 		all = append(all, c.checkBus(ctx, log)...)
@@ -85,19 +91,28 @@ func writeFindings(w io.Writer, all []finding) error {
 	return nil
 }
 
-// checkEngine asks an engine for its health, its models and one token.
-func checkEngine(ctx context.Context, url string) finding {
-	f := finding{Check: "engine " + url, Status: findingOK}
-	c, err := agent.CheckEngine(ctx, url)
+// checkEngine asks an engine for its health, its models, its metrics and one token.
+func checkEngine(ctx context.Context, cfg agent.Config) []finding {
+	check := "engine " + cfg.EngineURL
+	x, err := agent.CheckEngine(ctx, cfg)
 	switch {
 	case err != nil:
-		f.Status, f.Text, f.Fix = findingFailed, err.Error(), "start the engine, or name its base URL without /v1"
-	case !c.OK:
-		f.Status, f.Text, f.Fix = findingFailed, "model "+c.Model+": "+c.Error, "look into the engine's log"
-	default:
-		f.Text = fmt.Sprintf("model %s answers on %s in %d ms", c.Model, c.API, c.MS)
+		return []finding{{check, findingFailed, err.Error(), "start the engine, or name its base URL without /v1, and its key with --engine-key-file"}}
+	case !x.Check.OK:
+		return []finding{{check, findingFailed, "model " + x.Check.Model + ": " + x.Check.Error, "look into the engine's log"}}
 	}
-	return f
+	text := fmt.Sprintf("%s %s, model %s answers on %s in %d ms", x.Kind, x.Info.Version, x.Check.Model, x.Check.API, x.Check.MS)
+	if x.Info.Capacity > 0 {
+		text += fmt.Sprintf(", %d requests at one time", x.Info.Capacity)
+	}
+	all := []finding{{check, findingOK, text, ""}}
+	if x.NoMetrics {
+		all = append(all, finding{check, findingWarning, "it shows no metrics; gates and strategies that look at the engine see nothing", overview.FixNoMetrics})
+	}
+	if c := x.Info.PrefixCaching; c != nil && !*c {
+		all = append(all, finding{check, findingWarning, "its prefix caching is off; each turn of a conversation is read anew", overview.FixNoCaching})
+	}
+	return all
 }
 
 // checkBus checks everything from the server to the engines.

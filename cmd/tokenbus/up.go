@@ -24,6 +24,7 @@ type upCmd struct {
 	schedulerFlags
 	agentFlags
 	Engine       []string      `help:"Engine to serve, with a name for its agent if wanted; may be repeated. Without one, 127.0.0.1:8000-8010 are searched." placeholder:"[NAME=]URL"`
+	EngineKind   engineKind    `help:"Kind of the engines; auto finds out each." enum:"auto,vllm,sglang,llamacpp,ollama,infinity,tei,openai" default:"auto"`
 	Demo         bool          `help:"Start three simulated engines that serve two models."`
 	Listen       string        `help:"Address for HTTP clients." default:"127.0.0.1:8080"`
 	AdminListen  string        `help:"Address of the operator side: /admin, /health, /ready, /metrics. Empty turns it off." default:"127.0.0.1:9090"`
@@ -157,7 +158,7 @@ func (c *upCmd) startParts(ctx context.Context, p *parts, srv *bus.Server, engin
 	}
 	var agents []*agent.Agent
 	for _, e := range engines {
-		cfg, err := c.agentFlags.config(e.name, e.url, c.DrainTimeout, log)
+		cfg, err := c.agentFlags.config(e.name, e.url, c.EngineKind, c.DrainTimeout, log)
 		if err != nil {
 			return nil, fmt.Errorf("agent %s: %w", e.name, err)
 		}

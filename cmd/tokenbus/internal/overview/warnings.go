@@ -22,9 +22,19 @@ var rank = map[string]int{SeverityError: 0, SeverityWarning: 1, SeverityNotice: 
 
 // Bounds beyond which something is a trouble.
 const (
-	mostSkew  = 2 * time.Second // between the clocks of two machines
-	leastGood = 0.9             // share of the requests of the last minute that succeed
+	mostSkew  = 2 * time.Second  // between the clocks of two machines
+	leastGood = 0.9              // share of the requests of the last minute that succeed
+	settled   = 15 * time.Second // since an agent's start, until it has looked at its engine
 )
+
+// The fixes of what an engine was started without.
+const (
+	FixNoMetrics = "start vLLM without --disable-log-stats, SGLang with --enable-metrics, llama-server with --metrics"
+	FixNoCaching = "start vLLM with --enable-prefix-caching, SGLang without --disable-radix-cache"
+)
+
+// metered are the kinds of engine that show metrics.
+var metered = map[string]bool{"vllm": true, "sglang": true, "llamacpp": true}
 
 // warnings lists what is wrong, the worst first.
 func warnings(o *Overview) []Warning {
@@ -34,7 +44,7 @@ func warnings(o *Overview) []Warning {
 	}
 	parts(o, add)
 	for i := range o.Agents {
-		agent(&o.Agents[i], add)
+		agent(&o.Agents[i], o.Time, add)
 	}
 	for i := range o.Models {
 		model(o, &o.Models[i], add)
@@ -82,7 +92,7 @@ func older(version string, major, minor int) bool {
 }
 
 // agent looks at one agent. Of what explains each other only the cause is named.
-func agent(a *Agent, add adder) {
+func agent(a *Agent, now time.Time, add adder) {
 	why := ""
 	if a.EngineReason != "" {
 		why = ": " + a.EngineReason
@@ -116,6 +126,11 @@ func agent(a *Agent, add adder) {
 	}
 	if h := a.Hardware; h != nil && h.GPUError != "" {
 		add("gpus_unread", SeverityWarning, a.ID, "its GPUs can't be read: "+h.GPUError, "run nvidia-smi or rocm-smi as the agent's user; --gpus none turns it off")
+	}
+	if ready := a.Condition == "ready"; ready && a.PrefixCaching != nil && !*a.PrefixCaching {
+		add("no_prefix_caching", SeverityNotice, a.ID, "the engine's prefix caching is off", FixNoCaching)
+	} else if _, ok := a.Signals["running_requests"]; ready && !ok && metered[a.Engine] && now.Sub(a.Started) > settled {
+		add("not_measured", SeverityNotice, a.ID, "the engine shows no metrics; its load is not seen", FixNoMetrics)
 	}
 	if rate, ok := a.Signals["success_rate"]; ok && rate < leastGood {
 		add("failing", SeverityWarning, a.ID, fmt.Sprintf("%.0f%% of the requests of the last minute failed", 100*(1-rate)), "look into the engine's log; tokenbus cordon "+a.ID+" keeps requests away")
