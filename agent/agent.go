@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -39,6 +40,8 @@ type Agent struct {
 	heard    heard
 	claimed  claimed
 	orders   orders
+	adapters adapters
+	relist   atomic.Bool // read the models anew
 
 	mu       sync.Mutex
 	record   bus.Record // all but its State and what is measured
@@ -119,6 +122,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	background(a.watchJobs)
 	background(a.keepClaim)
 	background(a.followOrders)
+	background(a.keepAdapters)
 	if a.cfg.MetricsInterval > 0 {
 		background(a.watchEngine)
 	}

@@ -56,6 +56,8 @@ func (a *Agent) announce() (*bus.Service, error) {
 			}
 			return func(o *bus.Order) { o.Capacity = *arg.Capacity }, nil
 		}),
+		cmd("load", a.adapterCommand(a.loadAdapter)),
+		cmd("unload", a.adapterCommand(a.unloadAdapter)),
 		cmd("jobs", func([]byte) (any, error) { return a.listJobs(time.Now()), nil }),
 		cmd("check", func([]byte) (any, error) { return a.check(), nil }),
 	)

@@ -201,7 +201,7 @@ func (e *engineClient) generate(ctx context.Context, model string) (bus.API, err
 		{bus.Embeddings, "/v1/embeddings", `{"model":%s,"input":"Hi"}`},
 		{bus.Rerank, "/v1/rerank", `{"model":%s,"query":"Hi","documents":["Hi"],"texts":["Hi"]}`},
 	} {
-		status, err := e.post(ctx, e.path(try.api, try.path), fmt.Sprintf(try.body, name))
+		status, _, err := e.post(ctx, e.path(try.api, try.path), fmt.Sprintf(try.body, name))
 		switch {
 		case err != nil:
 			return try.api, err
@@ -218,20 +218,29 @@ func (e *engineClient) generate(ctx context.Context, model string) (bus.API, err
 }
 
 // post sends JSON to the engine, beside the request path.
-func (e *engineClient) post(ctx context.Context, path, body string) (int, error) {
+func (e *engineClient) post(ctx context.Context, path, body string) (status int, answer []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.base+path, strings.NewReader(body))
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	e.authorize(req.Header)
 	resp, err := e.client.Do(req)
 	if err != nil {
-		return 0, err
+		return 0, nil, err
 	}
 	defer resp.Body.Close()
-	_, err = io.Copy(io.Discard, io.LimitReader(resp.Body, maxListing))
-	return resp.StatusCode, err
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxListing))
+	return resp.StatusCode, answer, err
+}
+
+// postJSON is post for a document.
+func (e *engineClient) postJSON(ctx context.Context, path string, doc any) (status int, answer []byte, err error) {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return 0, nil, err
+	}
+	return e.post(ctx, path, string(b))
 }
 
 // refused reports whether the engine took no connection, so that nothing ran.

@@ -61,12 +61,12 @@ func (a *Agent) obey(o bus.Order, revision uint64) {
 // apply puts an order into force. a.orders.mu is held.
 func (a *Agent) apply(o bus.Order) {
 	before := a.slots.ordered()
-	if o == before || o.Idle() && before.Idle() {
+	if o.Equal(before) || o.Idle() && before.Idle() {
 		return
 	}
 	a.orders.cut.Store(false)
 	a.slots.update(func(s *slots) { s.order = o })
-	a.log.Info("operator's order", "drain", o.Drain, "cordon", o.Cordon, "capacity", o.Capacity, "reason", o.Reason, "by", o.By)
+	a.log.Info("operator's order", "drain", o.Drain, "cordon", o.Cordon, "capacity", o.Capacity, "adapters", len(o.Adapters), "reason", o.Reason, "by", o.By)
 	a.event("agent", map[string]any{"agent": a.cfg.ID, "status": a.slots.now().Status, "order": o})
 	a.beatNow(true)
 }

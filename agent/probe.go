@@ -89,7 +89,7 @@ func (a *Agent) probe(ctx context.Context) error {
 		if err == nil {
 			err = kind.Health(ctx, a.engine)
 		}
-		if err == nil && (a.condition() != bus.HealthOK || time.Since(listed) > refreshEvery) {
+		if again := a.relist.Swap(false); err == nil && (again || a.condition() != bus.HealthOK || time.Since(listed) > refreshEvery) {
 			if err = a.discover(ctx, kind); err == nil {
 				listed = time.Now()
 			}
@@ -155,6 +155,10 @@ func (a *Agent) discover(ctx context.Context, kind *engine.Kind) error {
 		}
 		models = models[i : i+1]
 	}
+	a.mu.Lock()
+	withheld := a.adapters.withheld
+	a.mu.Unlock()
+	models = slices.DeleteFunc(models, func(m bus.Model) bool { return withheld[m.ID] })
 	info := kind.Info(ctx, a.engine)
 	if info.Asleep {
 		return engine.ErrAsleep

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -20,6 +22,7 @@ type Order struct {
 	Drain    bool      `json:"drain,omitempty"`    // finish what is under way, take nothing new
 	Cordon   bool      `json:"cordon,omitempty"`   // take nothing new, and say so without hurry
 	Capacity int       `json:"capacity,omitempty"` // instead of the agent's own; 0: none was set
+	Adapters []Adapter `json:"adapters,omitempty"` // that the engine shall have loaded, by their names
 	Reason   string    `json:"reason,omitempty"`
 	By       string    `json:"by,omitempty"` // who said so, as they named themselves
 	At       time.Time `json:"at,omitzero"`
@@ -27,7 +30,14 @@ type Order struct {
 }
 
 // Idle reports whether the order wants nothing.
-func (o Order) Idle() bool { return !o.Drain && !o.Cordon && o.Capacity == 0 }
+func (o Order) Idle() bool { return !o.Drain && !o.Cordon && o.Capacity == 0 && len(o.Adapters) == 0 }
+
+// Equal reports whether two orders are the same.
+func (o Order) Equal(p Order) bool {
+	same := slices.Equal(o.Adapters, p.Adapters)
+	o.Adapters, p.Adapters = nil, nil
+	return same && reflect.DeepEqual(o, p)
+}
 
 // Limits of what an order may say.
 const (
@@ -45,10 +55,17 @@ func (o Order) Validate() error {
 	switch {
 	case o.Capacity < 0 || o.Capacity > MaxCapacity:
 		return bad("capacity", "%d is not between 1 and %d; 0 takes the agent's own again", o.Capacity, MaxCapacity)
+	case len(o.Adapters) > MaxAdapters:
+		return bad("adapters", "there are %d; the most is %d", len(o.Adapters), MaxAdapters)
 	case len(o.Reason) > maxOrderText:
 		return bad("reason", "it is longer than %d bytes", maxOrderText)
 	case len(o.By) > maxOrderText:
 		return bad("by", "it is longer than %d bytes", maxOrderText)
+	}
+	for _, a := range o.Adapters {
+		if err := a.Validate(); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -44,11 +44,16 @@ type Kind struct {
 	// Paths are the engine's paths where they are not the API's own.
 	Paths   map[bus.API]string
 	Metrics Names
+	// Adapters are the routes that load and unload a LoRA adapter; nil: there are none.
+	Adapters *AdapterRoutes
 
 	health func(context.Context, Client) error
 	models func(context.Context, Client) ([]bus.Model, error)
 	info   func(context.Context, Client) Info
 }
+
+// AdapterRoutes take {"lora_name", "lora_path"} and {"lora_name"}.
+type AdapterRoutes struct{ Load, Unload string }
 
 // Names are the names of an engine's metrics, those of its newest version first. What
 // an engine does not show has none. Histograms have no suffix.

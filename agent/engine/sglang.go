@@ -9,7 +9,8 @@ import (
 // SGLang is SGLang. It shows metrics when it was started with --enable-metrics.
 var SGLang = &Kind{
 	Name: "sglang", info: sglangInfo,
-	APIs: generative(bus.Rerank, bus.Score, bus.Classify, bus.Responses, bus.Messages, bus.Tokenize, bus.Detokenize, bus.Transcriptions),
+	Adapters: &AdapterRoutes{"/load_lora_adapter", "/unload_lora_adapter"}, // with --enable-lora
+	APIs:     generative(bus.Rerank, bus.Score, bus.Classify, bus.Responses, bus.Messages, bus.Tokenize, bus.Detokenize, bus.Transcriptions),
 	Metrics: Names{
 		Running:  []string{"sglang:num_running_reqs"},
 		Waiting:  []string{"sglang:num_queue_reqs"},

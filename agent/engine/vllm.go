@@ -6,6 +6,7 @@ import "context"
 // itself.
 var VLLM = &Kind{
 	Name: "vllm", info: vllmInfo,
+	Adapters: &AdapterRoutes{"/v1/load_lora_adapter", "/v1/unload_lora_adapter"}, // with VLLM_ALLOW_RUNTIME_LORA_UPDATING
 	Metrics: Names{
 		Running:     []string{"vllm:num_requests_running"},
 		Waiting:     []string{"vllm:num_requests_waiting"},

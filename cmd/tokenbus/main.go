@@ -33,6 +33,7 @@ type grammar struct {
 	Cordon     cordonCmd     `cmd:"" help:"Let agents take nothing new."`
 	Resume     resumeCmd     `cmd:"" help:"Let agents take requests again."`
 	Capacity   capacityCmd   `cmd:"" help:"Change how many requests an agent takes at one time."`
+	Adapter    adapterCmd    `cmd:"" help:"Load and unload LoRA adapters at the engines of a model."`
 	Watch      watchCmd      `cmd:"" help:"Print what happens, as it happens."`
 	Doctor     doctorCmd     `cmd:"" help:"Check a deployment, or what it needs, and say how to fix what is wrong."`
 	Completion completionCmd `cmd:"" help:"Print the script that makes a shell complete commands and flags."`

@@ -32,6 +32,7 @@ type operatorSide struct {
 const (
 	maxOrderBody   = 4 << 10
 	orderWait      = 5 * time.Second
+	adapterWait    = 3 * time.Minute
 	eventKeepAlive = 15 * time.Second
 )
 
@@ -55,6 +56,11 @@ func (s *operatorSide) handle(mux *http.ServeMux) {
 	for _, verb := range []string{"drain", "cordon", "resume", "capacity"} {
 		own.HandleFunc("POST /admin/"+verb+"/{id}", s.order(verb))
 	}
+	own.HandleFunc("GET /admin/adapters", s.show(func(_ *http.Request, o overview.Overview) (any, error) {
+		return map[string]any{"adapters": o.Adapters()}, nil
+	}))
+	own.HandleFunc("POST /admin/adapters/load", s.adapter(overview.AdapterOrder.Load))
+	own.HandleFunc("POST /admin/adapters/unload", s.adapter(overview.AdapterOrder.Unload))
 	own.HandleFunc("GET /admin/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(openAPI)
@@ -174,6 +180,40 @@ func (s *operatorSide) order(verb string) http.HandlerFunc {
 		var said bus.OrderAnswer
 		var wrong *bus.Error
 		switch err := s.link.Command(ctx, r.PathValue("id"), verb, arg, &said); {
+		case errors.Is(err, bus.ErrNoAgent):
+			answerError(w, http.StatusNotFound, err.Error())
+		case errors.As(err, &wrong):
+			answerError(w, wrong.Status(), wrong.Message)
+		case err != nil:
+			answerError(w, http.StatusServiceUnavailable, err.Error())
+		default:
+			answerJSON(w, http.StatusOK, said)
+		}
+	}
+}
+
+type adapterVerb = func(overview.AdapterOrder, context.Context, *bus.Link, overview.Overview) (overview.AdapterResults, error)
+
+// adapter loads or unloads an adapter; the body says which, and where.
+func (s *operatorSide) adapter(do adapterVerb) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var order overview.AdapterOrder
+		d := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxOrderBody))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&order); err != nil {
+			answerError(w, http.StatusBadRequest, fmt.Sprintf("the body: %v", err))
+			return
+		}
+		o, err := s.look(r.Context())
+		if err != nil {
+			answerError(w, http.StatusServiceUnavailable, err.Error())
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), adapterWait)
+		defer cancel()
+		said, err := do(order, ctx, s.link, o)
+		var wrong *bus.Error
+		switch {
 		case errors.Is(err, bus.ErrNoAgent):
 			answerError(w, http.StatusNotFound, err.Error())
 		case errors.As(err, &wrong):

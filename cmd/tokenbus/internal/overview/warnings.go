@@ -111,7 +111,7 @@ func agent(a *Agent, now time.Time, add adder) {
 		add("starting", SeverityNotice, a.ID, "not ready yet"+why, "wait until the engine has loaded its model")
 	case "draining", "cordoned":
 		text := a.Condition
-		if a.Order != nil {
+		if a.Order != nil && (a.Order.Drain || a.Order.Cordon) {
 			text += by(a.Order)
 			add("ordered_"+a.Condition, SeverityNotice, a.ID, text, "tokenbus resume "+a.ID)
 		} else {
@@ -126,6 +126,11 @@ func agent(a *Agent, now time.Time, add adder) {
 	}
 	if h := a.Hardware; h != nil && h.GPUError != "" {
 		add("gpus_unread", SeverityWarning, a.ID, "its GPUs can't be read: "+h.GPUError, "run nvidia-smi or rocm-smi as the agent's user; --gpus none turns it off")
+	}
+	for _, x := range a.missing() {
+		if a.Condition == "ready" {
+			add("adapter_missing", SeverityWarning, a.ID, "the adapter "+x.Name+" is not loaded", "look into the agent's log; tokenbus adapter unload "+x.Name+" --agent "+a.ID+" gives it up")
+		}
 	}
 	if ready := a.Condition == "ready"; ready && a.PrefixCaching != nil && !*a.PrefixCaching {
 		add("no_prefix_caching", SeverityNotice, a.ID, "the engine's prefix caching is off", FixNoCaching)
