@@ -21,7 +21,7 @@ func (s *Scheduler) resolve(t *ticket) *bus.Error {
 	if key == 0 {
 		key = s.random()
 	}
-	model := t.policy.Pick(key, func(m string) bool { return s.fleet.models[m] != nil })
+	model := t.policy.Pick(key, t.tenant, func(m string) bool { return s.fleet.models[m] != nil })
 	if !bus.Rename(t.m.Header, model) {
 		return &bus.Error{
 			Reason: bus.ReasonBadRequest, Param: "model",

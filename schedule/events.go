@@ -359,7 +359,7 @@ func (s *Scheduler) tickFront(now time.Time) {
 			switch {
 			case c.view != nil:
 				s.send(t, c.view, c.step, now)
-			case c.verdict == policy.NoCapacity, s.holds(t, c.verdict, now):
+			case s.mayWait(t, c.verdict, now):
 				if len(t.excluded) == 0 && t.step == 0 {
 					looked = wakeLooks // the others wait for the same
 				}

@@ -37,6 +37,8 @@ var plain = []struct {
 	{desc("tokenbus_scheduler_requests_total", "Requests taken."), prometheus.CounterValue, func(s *Scheduler) float64 { return float64(s.counters.Requests) }},
 	{desc("tokenbus_scheduler_dispatches_total", "Dispatches to agents: the attempts at requests, and those that were refused."), prometheus.CounterValue, func(s *Scheduler) float64 { return float64(s.counters.Dispatches) }},
 	{desc("tokenbus_scheduler_accept_timeouts_total", "Dispatches that no agent answered."), prometheus.CounterValue, func(s *Scheduler) float64 { return float64(s.counters.Timeouts) }},
+	{desc("tokenbus_scheduler_adapter_loads_total", "Adapters that agents loaded because requests asked for them."), prometheus.CounterValue, func(s *Scheduler) float64 { return float64(s.counters.Loads) }},
+	{desc("tokenbus_scheduler_adapter_loads_failed_total", "The same, in vain."), prometheus.CounterValue, func(s *Scheduler) float64 { return float64(s.counters.LoadsFailed) }},
 	{desc("tokenbus_scheduler_aliased_total", "Requests that named an alias."), prometheus.CounterValue, func(s *Scheduler) float64 { return float64(s.counters.Aliased) }},
 	{desc("tokenbus_scheduler_shadows_total", "Copies of requests that were sent to another model."), prometheus.CounterValue, func(s *Scheduler) float64 { return float64(s.counters.Shadows) }},
 	{desc("tokenbus_scheduler_shadows_left_out_total", "Copies that were not sent, for lack of room or because of their form."), prometheus.CounterValue, func(s *Scheduler) float64 { return float64(s.counters.Unshadowed) }},

@@ -37,6 +37,7 @@ type Scheduler struct {
 	peers     map[string]peer
 	announced map[string]int // models for which the last beat said that requests wait
 	drains    map[string]*drain
+	loads     loads
 	woken     map[string]time.Time // models for which a wake event was said
 	next      uint64
 	bytes     int  // of the bodies held
@@ -50,22 +51,24 @@ type Scheduler struct {
 
 // Counters are what a scheduler has done so far.
 type Counters struct {
-	Requests   uint64
-	Dispatches uint64
-	Refusals   uint64 // by agents
-	Timeouts   uint64 // dispatches that no agent answered
-	Retries    uint64 // tries after a failure
-	Unbudgeted uint64 // retries that the retry budget did not allow
-	Hedges     uint64 // second attempts beside a slow one
-	HedgesWon  uint64 // of them, gave the answer
-	Aliased    uint64 // requests for an alias
-	Shadows    uint64 // copies sent to another model
-	Unshadowed uint64 // copies that were left out, because there was no room or they can't be made
-	Queued     uint64
-	HandedOver uint64 // to the scheduler at which requests for the model wait
-	Provided   uint64 // requests that went to an outside provider
-	Wakes      uint64 // models without an agent for which requests were held
-	Rejected   map[bus.Reason]uint64
+	Requests    uint64
+	Dispatches  uint64
+	Refusals    uint64 // by agents
+	Timeouts    uint64 // dispatches that no agent answered
+	Retries     uint64 // tries after a failure
+	Unbudgeted  uint64 // retries that the retry budget did not allow
+	Hedges      uint64 // second attempts beside a slow one
+	HedgesWon   uint64 // of them, gave the answer
+	Aliased     uint64 // requests for an alias
+	Shadows     uint64 // copies sent to another model
+	Unshadowed  uint64 // copies that were left out, because there was no room or they can't be made
+	Queued      uint64
+	HandedOver  uint64 // to the scheduler at which requests for the model wait
+	Provided    uint64 // requests that went to an outside provider
+	Loads       uint64 // adapters that agents loaded because requests asked for them
+	LoadsFailed uint64 // the same, in vain
+	Wakes       uint64 // models without an agent for which requests were held
+	Rejected    map[bus.Reason]uint64
 
 	PolicyVersion  uint64 // of the policies in force, 0: none were applied
 	PolicyRejected uint64 // sets of policies that were not valid; of files, only contradictions
@@ -83,6 +86,7 @@ func New(cfg Config, link *bus.Link) (*Scheduler, error) {
 	s := &Scheduler{cfg: cfg, id: bus.NewID(), link: link, log: cfg.Log, fleet: newFleet(), tickets: make(map[string]*ticket)}
 	s.waiting.MaxDepth, s.up = cfg.QueueDepth, true
 	s.peers, s.drains, s.woken = make(map[string]peer), make(map[string]*drain), make(map[string]time.Time)
+	s.loads.byID = make(map[string]*adapterLoad)
 	s.policies, s.seed = policy.Default(), xxhash.Sum64String(s.id)|1
 	s.index = prefix.New(cfg.PrefixEntries, blockBytes)
 	s.fleet.left, s.decisions.size = s.index.Purge, cfg.Decisions
@@ -116,7 +120,11 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var bg sync.WaitGroup
 	defer bg.Wait()
+	defer s.loads.bg.Wait()
 	defer stop()
+	s.mu.Lock()
+	s.loads.ctx = run
+	s.mu.Unlock()
 	policies := make(chan struct{})
 	if s.cfg.PolicyFiles {
 		close(policies)

@@ -267,7 +267,7 @@ func (s *Scheduler) place(t *ticket, now time.Time, again bool) {
 	switch {
 	case c.verdict == policy.Chosen:
 		s.send(t, c.view, c.step, now)
-	case c.verdict == policy.NoCapacity, s.holds(t, c.verdict, now):
+	case s.mayWait(t, c.verdict, now):
 		s.wait(t, now)
 	default:
 		s.exhausted(t, c.verdict, now)
@@ -276,7 +276,7 @@ func (s *Scheduler) place(t *ticket, now time.Time, again bool) {
 
 // exhausted ends a ticket that no step of its policy can place.
 func (s *Scheduler) exhausted(t *ticket, verdict policy.Verdict, now time.Time) {
-	unknown := verdict == policy.NoModel && !s.fleet.known[t.model]
+	unknown := verdict == policy.NoModel && !s.fleet.known[t.model] && t.policy.Adapter == nil
 	provided, hint := false, ""
 	if !unknown {
 		provided, hint = s.provide(t, now)
@@ -296,6 +296,9 @@ func (s *Scheduler) exhausted(t *ticket, verdict policy.Verdict, now time.Time) 
 		e := &bus.Error{Reason: bus.ReasonNoAgents, Message: "no agent can serve the model `" + t.model + "` now", RetryAfter: 2 * time.Second}
 		if why := t.record.drained(); why != "" {
 			e.Message += ": " + why
+		}
+		if l := s.loads.byID[t.model]; l != nil && l.why != "" {
+			e.Message += ": the adapter could not be loaded: " + l.why
 		}
 		e.Hint = hint
 		s.meters.model(t.model, now).unserved++

@@ -174,7 +174,7 @@ func TestPolicyRefused(t *testing.T) {
 		t.Errorf("beside one that does not load: %v", err)
 	}
 	b.check("apply chat.yaml good.yaml", "chat revision 3\ngood revision 4\n")
-	b.fail("rollback chat --to 2", "revision 2 of chat: line 1: hello: unknown key; it is one of models, mode, max_input_tokens, images_max, admit_budget_tokens, max_inflight, max_occupancy_share, shed_if, routing_policy, fallback_chain, fallback_provider, split, shadow\nnothing was changed")
+	b.fail("rollback chat --to 2", "revision 2 of chat: line 1: hello: unknown key; it is one of models, mode, max_input_tokens, images_max, admit_budget_tokens, max_inflight, max_occupancy_share, shed_if, routing_policy, fallback_chain, fallback_provider, split, split_tenants, shadow, adapter\nnothing was changed")
 }
 
 // TestPolicyDelete: what is left after a deletion is checked, but what is not valid can
@@ -229,7 +229,7 @@ func TestPolicyPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1)
-	names := []string{"whole", "hedge", "split", "shadow", "_default", "chat"}
+	names := []string{"whole", "hedge", "split", "adapter", "shadow", "_default", "chat"}
 	if len(blocks) != len(names) {
 		t.Fatalf("the page has %d documents", len(blocks))
 	}

@@ -30,6 +30,8 @@ type fields struct {
 	chain     []Step
 	provider  *Provider
 	split     []Target
+	tenants   map[string][]Target
+	adapter   *Adapter
 	shadow    *Shadow
 }
 
@@ -114,6 +116,8 @@ const (
 	keyChain    = "fallback_chain"
 	keyProvider = "fallback_provider"
 	keySplit    = "split"
+	keyTenants  = "split_tenants"
+	keyAdapter  = "adapter"
 	keyShadow   = "shadow"
 
 	keyMaxInputTokens    = "max_input_tokens"
@@ -125,7 +129,7 @@ const (
 
 var documentKeys = []string{
 	keyModels, keyMode, keyMaxInputTokens, keyImagesMax, keyAdmitBudgetTokens, keyMaxInflight, keyMaxOccupancyShare,
-	keyShedIf, keyRouting, keyChain, keyProvider, keySplit, keyShadow,
+	keyShedIf, keyRouting, keyChain, keyProvider, keySplit, keyTenants, keyShadow, keyAdapter,
 }
 
 // Bounds of what a document may hold.
@@ -170,11 +174,16 @@ func (r *reader) document(d *Document, v value) {
 			f.provider = r.provider(v)
 		case keySplit:
 			f.split = r.split(v)
+		case keyTenants:
+			f.tenants = r.tenants(v)
+		case keyAdapter:
+			f.adapter = r.adapter(v)
 		case keyShadow:
 			f.shadow = r.shadow(v)
 		}
 	})
 	r.aliased(d, v)
+	r.adapted(d, v)
 }
 
 // models reads the list of models. An empty one is an error: the document would

@@ -20,7 +20,7 @@ func TestMistakes(t *testing.T) {
 		"not YAML":               {"models: [a\nmode: x", "line 2: not valid YAML: while parsing a flow sequence"},
 		"two documents":          {"mode: reserved\n---\nmode: reserved\n", "line 2: a second document begins here; a file holds one policy"},
 		"misspelt key":           {"mode: reserved\nrouting_polcy: {}\n", "line 2: routing_polcy: unknown key, did you mean routing_policy?"},
-		"unknown key":            {"hedging: 3\n", "line 1: hedging: unknown key; it is one of models, mode, max_input_tokens, images_max, admit_budget_tokens, max_inflight, max_occupancy_share, shed_if, routing_policy, fallback_chain, fallback_provider, split, shadow"},
+		"unknown key":            {"hedging: 3\n", "line 1: hedging: unknown key; it is one of models, mode, max_input_tokens, images_max, admit_budget_tokens, max_inflight, max_occupancy_share, shed_if, routing_policy, fallback_chain, fallback_provider, split, split_tenants, shadow, adapter"},
 		"upper case":             {"Mode: reserved\n", "line 1: Mode: unknown key, did you mean mode?"},
 		"duplicate key":          {"mode: reserved\nmode: serverless\n", "line 2: mode: the key stands on line 1 already"},
 		"a key that is none":     {"[a]: b\n", "line 1: a key must be a plain name"},
@@ -129,14 +129,23 @@ line 4: mode: "y" is not one of reserved, serverless`
 // TestBounds: a small text can't cause much work.
 func TestBounds(t *testing.T) {
 	cases := map[string]struct{ text, want string }{
-		"too large":        {strings.Repeat("#", MaxDocument+1), "the document has 1048577 bytes, more than the limit of 1048576"},
-		"too many aliases": {"routing_policy: {strategy: least-loaded, match: {region: &r eu, tags: [" + strings.Repeat("*r, ", 60) + "], adapters: [" + strings.Repeat("*r, ", 60) + "]}}\n", "the document has more than 100 aliases"},
-		"merges itself":    {"routing_policy: &a\n  <<: *a\n  strategy: least-loaded\n", "aliases"},
-		"holds itself":     {"fallback_chain: &a [*a]\n", "not a list"},
-		"too many steps":   {"fallback_chain: [" + strings.Repeat("{strategy: least-loaded}, ", 33) + "]\n", "line 1: fallback_chain: the list has 33 items, more than the limit of 32"},
-		"too many models":  {"models: [" + strings.Repeat("a, ", 1001) + "]\n", "more than the limit of 1000"},
-		"a long name":      {"models: [" + strings.Repeat("a", 201) + "]\n", "line 1: models[0]: the text has 201 bytes, more than the limit of 200"},
-		"deep":             {strings.Repeat("[", 200_000), "not valid YAML"},
+		"too large":              {strings.Repeat("#", MaxDocument+1), "the document has 1048577 bytes, more than the limit of 1048576"},
+		"tenants alone":          {"models: [a]\nsplit_tenants: {acme: {b: 1}}\n", "line 1: split_tenants: split is missing: it is for the tenants that are not named"},
+		"a tenant without":       {"models: [a]\nsplit: {b: 1}\nsplit_tenants: {acme: {b: 0}}\n", "line 3: split_tenants.acme: at least one model needs a weight above 0"},
+		"a tenant's own alias":   {"models: [a]\nsplit: {b: 1}\nsplit_tenants: {acme: {a: 1}}\n", "line 1: split: \"a\" is the alias itself"},
+		"adapter without a base": {"models: [l]\nadapter: {path: /x}\n", "line 2: adapter: base is missing"},
+		"adapter of itself":      {"models: [l]\nadapter: {base: l, path: /x}\n", "line 1: adapter: \"l\" is an adapter of itself"},
+		"adapter of nothing":     {"adapter: {base: m, path: /x}\n", "line 1: adapter: models is missing: it names the adapters"},
+		"one path for many":      {"models: [k, l]\nadapter: {base: m, path: /x}\n", "line 1: adapter: path is the same for 2 adapters; write {model} where the name of each belongs"},
+		"no replicas":            {"models: [l]\nadapter: {base: m, path: /x, replicas: 0}\n", "line 2: adapter.replicas: at least 1 is needed"},
+		"adapter and alias":      {"models: [l]\nsplit: {m: 1}\nadapter: {base: m, path: /x}\n", "line 1: adapter: a document with split places nothing itself; the policies of the models that it names hold"},
+		"too many aliases":       {"routing_policy: {strategy: least-loaded, match: {region: &r eu, tags: [" + strings.Repeat("*r, ", 60) + "], adapters: [" + strings.Repeat("*r, ", 60) + "]}}\n", "the document has more than 100 aliases"},
+		"merges itself":          {"routing_policy: &a\n  <<: *a\n  strategy: least-loaded\n", "aliases"},
+		"holds itself":           {"fallback_chain: &a [*a]\n", "not a list"},
+		"too many steps":         {"fallback_chain: [" + strings.Repeat("{strategy: least-loaded}, ", 33) + "]\n", "line 1: fallback_chain: the list has 33 items, more than the limit of 32"},
+		"too many models":        {"models: [" + strings.Repeat("a, ", 1001) + "]\n", "more than the limit of 1000"},
+		"a long name":            {"models: [" + strings.Repeat("a", 201) + "]\n", "line 1: models[0]: the text has 201 bytes, more than the limit of 200"},
+		"deep":                   {strings.Repeat("[", 200_000), "not valid YAML"},
 	}
 	for name, c := range cases {
 		if _, err := Parse("p", []byte(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -83,10 +83,13 @@ func check(docs []*Document) (*Document, error) {
 		}
 	}
 	for _, d := range docs {
-		for _, t := range d.fields.split {
+		for _, t := range d.fields.targets() {
 			if aliases[t.Model] {
 				problems = append(problems, fmt.Errorf("%s names %q behind its alias, which is an alias itself", d.Name, t.Model))
 			}
+		}
+		if a := d.fields.adapter; a != nil && aliases[a.Base] {
+			problems = append(problems, fmt.Errorf("the adapters of %s belong to %q, which is an alias; name the model", d.Name, a.Base))
 		}
 		if sh := d.fields.shadow; sh != nil && aliases[sh.Model] {
 			problems = append(problems, fmt.Errorf("the shadow of %s is %q, which is an alias; name the model", d.Name, sh.Model))
@@ -122,7 +125,8 @@ func layer(name string, version uint64, builtin *Policy, docs ...*Document) *Pol
 		MaxOccupancyShare: get(keyMaxOccupancyShare).admission.MaxOccupancyShare,
 		ShedIf:            get(keyShedIf).admission.ShedIf,
 	}
-	p.Split, p.Shadow = get(keySplit).split, get(keyShadow).shadow
+	p.Split, p.Tenants, p.Shadow = get(keySplit).split, get(keyTenants).tenants, get(keyShadow).shadow
+	p.Adapter = get(keyAdapter).adapter
 	p.Steps = append([]Step{get(keyRouting).first}, get(keyChain).chain...)
 	p.seal()
 	return p

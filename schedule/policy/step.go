@@ -13,9 +13,11 @@ type Policy struct {
 	Version   uint64
 	Mode      string
 	Steps     []Step
-	Provider  *Provider // nil if there is none
-	Split     []Target  // of an alias: the models behind it
-	Shadow    *Shadow   // nil if there is none
+	Provider  *Provider           // nil if there is none
+	Split     []Target            // of an alias: the models behind it
+	Tenants   map[string][]Target // of an alias: the same for single tenants
+	Adapter   *Adapter            // of adapters that are loaded when they are asked for, nil of others
+	Shadow    *Shadow             // nil if there is none
 	Admission Admission
 	prefix    bool
 	shares    bool
